@@ -1,0 +1,3 @@
+module github.com/herd-runner/herd-runner
+
+go 1.26

@@ -1,0 +1,30 @@
+// Package gateway is where model traffic leaves. It runs on the runner's side;
+// boxes reach it through their tunnel with a placeholder token. It checks the
+// token, adds the real credential, forwards, counts tokens and dollars, and
+// records or replays.
+package gateway
+
+// Mode is what the gateway does with an exchange.
+type Mode string
+
+// The modes.
+const (
+	Live   Mode = "live"
+	Record Mode = "record"
+	Replay Mode = "replay"
+)
+
+// Lane files the exchanges of one agent step attempt in a cassette.
+type Lane struct {
+	Job     string // leg id
+	Step    string
+	Attempt int // 1-based
+}
+
+// Limits bound one session. Zero: no limit.
+type Limits struct {
+	CostUSD  float64
+	Tokens   int64
+	Requests int
+	Models   []string // allowed; empty: any
+}

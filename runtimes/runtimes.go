@@ -1,0 +1,156 @@
+// Package runtimes is the contract between the executor and the ways an agent
+// can be driven. A runtime describes and interprets, it never executes: Task →
+// Command is a pure function, and a Decoder turns the process's stdout into
+// messages and a Result. So every runtime runs in any box, and is tested from
+// recorded transcripts without containers or keys.
+package runtimes
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/sandbox"
+)
+
+// Runtime drives one kind of agent. Implementations are stateless and safe for
+// concurrent use.
+type Runtime interface {
+	// Describe says what the runtime can do; constant.
+	Describe() Description
+	// Command is what to run in the box for task. Pure: the same task gives
+	// the same command. An error is a problem of the task ("needs MCP
+	// servers, which runtime X lacks") for the person.
+	Command(task Task) (Command, error)
+	// Decode returns a fresh decoder for the output of Command(task).
+	Decode(task Task) Decoder
+}
+
+// Decoder reads the stdout of one agent process. Not safe for concurrent use.
+type Decoder interface {
+	// Line takes one line without its end and returns the messages in it.
+	// Lines it does not understand give none; it never fails. Lines longer
+	// than MaxLine arrive cut.
+	Line(line []byte) []event.Message
+	// Finish is called once, after the process has ended and the last line
+	// was given, and says how the agent fared.
+	Finish(end End) Result
+}
+
+// MaxLine is the longest line in bytes given to a Decoder.
+const MaxLine = 16 << 20
+
+// Description is what a runtime can do; `herd-runner runtimes` prints it.
+type Description struct {
+	Name     string // "claude"
+	Type     string // "cli" or "sdk"
+	Engine   string // "claude", "anthropic"
+	API      string // "anthropic", "openai", "gemini": what it speaks to the gateway
+	Features []Feature
+}
+
+// Feature is something a step may need of its runtime.
+type Feature string
+
+// The features.
+const (
+	FeatureOutputSchema Feature = "output-schema"
+	FeatureResume       Feature = "session-resume"
+	FeatureFork         Feature = "session-fork"
+	FeatureMCP          Feature = "mcp-servers"
+	FeatureMaxTurns     Feature = "max-turns"
+	FeatureMaxCost      Feature = "max-cost-usd"
+	FeatureTools        Feature = "allowed-tools"
+	FeatureSystemPrompt Feature = "system-prompt"
+)
+
+// Config is the evaluated `runtime:` block of a step.
+type Config struct {
+	Type, Engine       string
+	Model              string
+	FallbackModel      string
+	MaxTurns           int     // 0: no limit
+	MaxCostUSD         float64 // 0: no limit; the gateway enforces it
+	MaxTokens          int64   // 0: no limit; the gateway enforces it
+	SystemPrompt       string
+	AppendSystemPrompt string
+	AllowedTools       []string
+	DeniedTools        []string
+	PermissionMode     string
+	MCPServers         json.RawMessage // object by server name
+	OutputSchema       json.RawMessage // JSON Schema; nil: free text
+	Env                map[string]string
+	Args               []string
+	BaseURL            string
+}
+
+// Task is one agent run.
+type Task struct {
+	Prompt string // data: reaches the agent by stdin or a file, never argv
+	Config Config
+	// Box says where the workspace, HOME, temp and our executable are.
+	Box sandbox.Info
+	// Credential is what the gateway wants to see from this box.
+	Credential Credential
+	// SessionID is minted for a new session (a UUID). Resume is the session
+	// to go on from; Fork makes it a new one under SessionID.
+	SessionID string
+	Resume    string
+	Fork      bool
+}
+
+// Credential is the placeholder a box gets in place of the real one. Kind is
+// "api-key" or "oauth": the placeholder is of the same kind as the real one,
+// because CLIs behave differently by kind.
+type Credential struct {
+	Kind  string
+	Token string
+}
+
+// Command is a process to start in the box. Argv holds no user text that could
+// be taken for a flag, no secret and no prompt.
+type Command struct {
+	Argv  []string
+	Env   map[string]string // over the box's base environment
+	Files []sandbox.File
+	Stdin []byte
+	Stop  []sandbox.StopStage
+	// QuietEnd bounds how long the process may live after its final record.
+	QuietEnd time.Duration
+}
+
+// End is what the executor knows about the ended process.
+type End struct {
+	Exit   sandbox.Exit
+	Stderr []byte // its last 64 KiB
+	// Gateway is what the gateway saw; it decides about money and truth.
+	Gateway GatewayView
+}
+
+// GatewayView is what the gateway saw of one agent run.
+type GatewayView struct {
+	Usage event.Usage
+	// LastStatus and LastReason are of the last exchange: HTTP status (0: no
+	// exchange) and the gateway's own reason for a refusal
+	// ("budget_exhausted", "model", "auth", "replay_miss", …).
+	LastStatus int
+	LastReason string
+	// LastStop is the last response's stop reason in the vendor's words.
+	LastStop string
+	// RetryAt is when a rate limit ends; zero: unknown.
+	RetryAt time.Time
+	// Error is the last error body's message, cut to 2 KiB.
+	Error string
+}
+
+// Result is how the agent fared. Cause is empty for success only.
+type Result struct {
+	Cause      event.Cause
+	Message    string // for the person
+	Hint       string // what to do next
+	Text       string // the final answer
+	Structured json.RawMessage
+	SessionID  string
+	Turns      int
+	RetryAt    time.Time
+}

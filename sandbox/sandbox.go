@@ -1,0 +1,233 @@
+// Package sandbox is the contract between the executor and the places a step
+// can run in: a hardened container (package docker) or the bare host (package
+// host). It holds data and interfaces only and imports nothing of ours.
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"net"
+	"time"
+)
+
+// Backend starts boxes. Implementations are safe for concurrent use.
+type Backend interface {
+	// Preflight reports, before anything starts, why boxes with these specs
+	// could not be started here: no engine, a missing image, a bad option.
+	// It starts nothing and leaves nothing.
+	Preflight(ctx context.Context, specs []Spec) error
+	// Start creates a box and returns once it can run processes. Cancelling
+	// ctx aborts the start and leaves nothing behind; it does not end a box
+	// already returned.
+	Start(ctx context.Context, spec Spec) (Box, error)
+	// Close ends every box this backend still has and gives up what it holds
+	// on the machine (its lease, idle containers). Bounded by ctx.
+	Close(ctx context.Context) error
+}
+
+// Box is one sandbox instance. Exec may be called concurrently.
+type Box interface {
+	// Exec runs one process to its end and returns how it ended. Stdout and
+	// Stderr have received everything the process wrote when Exec returns.
+	//
+	// When ctx is done the process and everything it started is stopped by
+	// Process.Stop, then killed, and Exec returns the Exit with Stopped set
+	// and a nil error. An error means the box itself failed: it is always an
+	// *Error, and the box can not be used again.
+	Exec(ctx context.Context, p Process) (Exit, error)
+	// Info says where things are in the box. It is constant.
+	Info() Info
+	// Close kills every process in the box and removes it (or keeps it
+	// stopped, where Spec.Keep says so). Bounded by ctx; idempotent.
+	Close(ctx context.Context) error
+}
+
+// Spec is everything that was asked of a box. It is plain data: the same Spec
+// always gives the same container.
+type Spec struct {
+	// Run, Job and Step name the box for people and label it; Step is empty
+	// for a box shared by the run: steps of a job.
+	Run, Job, Step string
+
+	Image string
+	// Pull is "missing" (default), "always" or "never". Images whose name
+	// begins with "herd-runner/" are never pulled.
+	Pull string
+
+	Memory    int64   // bytes; swap is set equal. 0: the backend's default of 2 GiB
+	CPUs      float64 // 0: no limit
+	CPUShares int64
+	CPUPeriod int64 // microseconds
+	CPUQuota  int64 // microseconds
+	PidsLimit int64 // 0: the backend's default of 512
+	ShmSize   int64 // bytes; 0: the engine's default
+	Ulimits   []Ulimit
+
+	Network Network
+	// User is "uid:gid", numeric. Root is refused unless AllowRoot.
+	User      string
+	AllowRoot bool
+
+	Mounts []Mount
+	// Tmpfs are extra in-memory file systems; /tmp and /run are always there.
+	Tmpfs []Tmpfs
+	// Env is added to the image's environment for every process of the box.
+	Env     map[string]string
+	Labels  map[string]string
+	Workdir string // absolute path in the box
+	// Home and Temp are absolute paths in the box, on a mount of Mounts.
+	Home, Temp string
+
+	WritableRoot bool // read-only root is the default
+	Ports        []string
+	OCIRuntime   string
+	// HostConfig is merged over the engine's host configuration last; policy
+	// has allowed it.
+	HostConfig json.RawMessage
+	// Privileged needs the operator's policy and is never set by default.
+	Privileged bool
+
+	// Keep leaves the stopped container for inspection; MaxContainers bounds
+	// how many are kept per Job and Step, oldest out first.
+	Keep          bool
+	MaxContainers int
+
+	// Gateway serves one connection made in the box to Info.Gateway. It owns
+	// conn and returns when done. nil: nothing listens in the box.
+	Gateway func(conn net.Conn)
+}
+
+// Network is the box's view of the world.
+type Network struct {
+	// Mode is "none", "bridge", "host" or "allow".
+	Mode string
+	// Allow lists host patterns for Mode "allow".
+	Allow []string
+}
+
+// Mount is a bind mount of a host path.
+type Mount struct {
+	Source   string // absolute host path; empty: an empty read-only directory masks Target
+	Target   string // absolute path in the box
+	ReadOnly bool
+}
+
+// Tmpfs is an in-memory file system; nosuid and nodev always.
+type Tmpfs struct {
+	Target string
+	Size   int64 // bytes
+	Exec   bool
+}
+
+// Ulimit is one resource limit, named as in docker run --ulimit.
+type Ulimit struct {
+	Name       string
+	Soft, Hard int64
+}
+
+// Process is one program to run in a box. Arguments are data: no shell is
+// involved unless Argv names one.
+type Process struct {
+	Argv []string
+	// Env is the whole environment as KEY=VALUE.
+	Env []string
+	Dir string // absolute path in the box
+	// Stdin is read until EOF or the process's end; nil: empty.
+	Stdin io.Reader
+	// Stdout and Stderr receive chunks as they come; nil discards. They are
+	// called from one goroutine each and must not retain the slice.
+	Stdout, Stderr io.Writer
+	// Files are written, with parents, before the process starts.
+	Files []File
+	// Collect are files to read after the end; missing ones are left out.
+	Collect []Collect
+	// Stop is how the process is asked to end when ctx is done; a KILL of
+	// the whole tree always follows. Empty: KILL at once.
+	Stop []StopStage
+	// Kill, when closed, kills the tree at once whatever stage Stop is in.
+	Kill <-chan struct{}
+}
+
+// File is written into the box before a process starts.
+type File struct {
+	Path string // absolute path in the box
+	Mode fs.FileMode
+	Data []byte
+}
+
+// Collect names a file to be read when the process has ended. A file larger
+// than Limit bytes is cut there and reported in Exit.Truncated.
+type Collect struct {
+	Path  string
+	Limit int64
+}
+
+// StopStage sends a signal and waits for the process to end.
+type StopStage struct {
+	Signal string // "INT", "TERM", "KILL"
+	Grace  time.Duration
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Code int
+	// Signal is the name ("KILL") where a signal ended it; Code is then 128+n.
+	Signal string
+	// Stopped: it was ended because ctx was done or Kill closed.
+	Stopped bool
+	// OOMKilled: the kernel killed this process for memory. ToolOOM: it
+	// killed another process of the box while this one ran.
+	OOMKilled, ToolOOM bool
+	Collected          map[string][]byte
+	Truncated          []string
+	PeakMemory         int64         // bytes, of the whole box; 0: unknown
+	CPU                time.Duration // user+system of the process's tree; 0: unknown
+}
+
+// Info says where things are inside a box.
+type Info struct {
+	// Backend is "docker", "podman" or "host"; ID is the container's id.
+	Backend, ID string
+	Image       string // with digest where known
+	Workdir     string
+	Home, Temp  string
+	// Runner is the path of the herd-runner executable in the box.
+	Runner string
+	// Gateway is host:port of the model gateway as seen in the box; empty
+	// where Spec.Gateway is nil.
+	Gateway string
+	// Env is the base environment processes should build upon (the image's
+	// PATH, for one).
+	Env      map[string]string
+	OS, Arch string
+}
+
+// Kind says what failed in an Error.
+type Kind string
+
+// The kinds of box failures.
+const (
+	KindEngine Kind = "engine" // no engine, or it does not answer
+	KindImage  Kind = "image"  // image missing or not usable
+	KindConfig Kind = "config" // the spec can not be honoured
+	KindBox    Kind = "box"    // the box died or broke the protocol
+	KindOOM    Kind = "oom"    // the box died for memory
+	KindExec   Kind = "exec"   // the program could not be started
+	KindAccess Kind = "access" // the box's user can not use a mount
+	KindStart  Kind = "start"  // the engine refused to start it
+)
+
+// Error is a failure of a box or backend, never of the program in it.
+type Error struct {
+	Kind Kind
+	Op   string // "create container"
+	Hint string // what to do next, for the person
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }

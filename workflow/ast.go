@@ -1,0 +1,153 @@
+package workflow
+
+import "github.com/herd-runner/herd-runner/workflow/expr"
+
+// Pos is a place in the workflow file; both are 1-based, Column in characters.
+// The zero Pos is no place.
+type Pos struct{ Line, Column int }
+
+// ValueKind is the shape of a Value.
+type ValueKind int
+
+// The shapes.
+const (
+	Scalar ValueKind = iota
+	Sequence
+	Mapping
+)
+
+// Value is a YAML value with its position: what may hold expressions stays in
+// this form until it is evaluated. nil means the key is absent.
+type Value struct {
+	Kind    ValueKind
+	Pos     Pos
+	EndLine int
+	// Text is the scalar's text after YAML unquoting; Plain the value by the
+	// YAML 1.2 core schema (nil, bool, float64, string).
+	Text    string
+	Plain   expr.Value
+	Quoted  bool // in quotes or a block scalar
+	Items   []*Value
+	Entries []Entry
+}
+
+// Entry is one key of a Mapping, in file order.
+type Entry struct {
+	Key   *Value
+	Value *Value
+}
+
+// Workflow is a parsed file.
+type Workflow struct {
+	File string
+	Src  []byte
+
+	Name, RunName *Value
+	On            Triggers
+	Env           *Value
+	Defaults      Defaults
+	Concurrency   *Value
+	Permissions   *Value
+	Jobs          []*Job // file order
+}
+
+// Triggers is the `on:` block.
+type Triggers struct {
+	Pos    Pos
+	Events []Trigger
+	// Inputs are those of workflow_dispatch (and workflow_call).
+	Inputs []*Input
+	// Secrets are those declared by workflow_call.
+	Secrets []*Value
+}
+
+// Trigger is one event of `on:` with its filters.
+type Trigger struct {
+	Name    string
+	Pos     Pos
+	Filters *Value
+}
+
+// Input is a declared input.
+type Input struct {
+	Name        string
+	Pos         Pos
+	Description string
+	Type        string // "string", "boolean", "number", "choice", "environment"
+	Required    bool
+	Default     *Value
+	Options     []string
+}
+
+// Defaults are `defaults:` of a workflow or job.
+type Defaults struct {
+	Shell, WorkingDirectory    *Value
+	Runtime, Docker, Workspace *Value
+}
+
+// Job is one job as written.
+type Job struct {
+	ID  string
+	Pos Pos // of the id
+
+	Name            *Value
+	Needs           []Name
+	If              *Value
+	RunsOn          *Value
+	Env             *Value
+	Defaults        Defaults
+	Strategy        *Strategy
+	ContinueOnError *Value
+	TimeoutMinutes  *Value
+	Concurrency     *Value
+	Environment     *Value
+	Outputs         *Value // mapping
+	Steps           []*Step
+
+	// Runtime, Docker, Workspace are the job's own, before merging.
+	Runtime, Docker, Workspace *Value
+}
+
+// Name is an identifier with its place.
+type Name struct {
+	Value string
+	Pos   Pos
+}
+
+// Strategy is a job's strategy.
+type Strategy struct {
+	Pos         Pos
+	Matrix      *Value
+	FailFast    *Value
+	MaxParallel *Value
+}
+
+// Step is one step as written.
+type Step struct {
+	// ID is the declared id, or "step-N" (1-based in its job), which can not
+	// be declared. Declared says which.
+	ID       string
+	Declared bool
+	Index    int // 0-based in its job
+	Pos      Pos
+
+	Name             *Value
+	If               *Value
+	Run              *Value
+	Prompt           *Value
+	PromptFile       *Value
+	Env              *Value
+	Shell            *Value
+	WorkingDirectory *Value
+	TimeoutMinutes   *Value
+	ContinueOnError  *Value
+	Retry            *Value
+
+	// Runtime, Docker, Workspace are merged: workflow defaults, then job
+	// defaults, then the job's block, then the step's own, nearest key wins.
+	// Short forms are already spelled out (see Merge). nil: said nowhere.
+	Runtime, Docker, Workspace *Value
+}
+
+// IsAgent says whether the step drives an agent.
+func (s *Step) IsAgent() bool { return s.Prompt != nil || s.PromptFile != nil }

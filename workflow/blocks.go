@@ -1,0 +1,89 @@
+package workflow
+
+import (
+	"encoding/json"
+
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// Docker is an evaluated `docker:` block. Zero values mean "not said".
+type Docker struct {
+	Host          bool // docker: false
+	Image         string
+	Pull          string // "always", "missing", "never"
+	Memory        int64  // bytes
+	CPUs          float64
+	CPUShares     int64
+	CPUPeriod     int64 // microseconds
+	CPUQuota      int64 // microseconds
+	PidsLimit     int64
+	ShmSize       int64 // bytes
+	Network       Network
+	User          string // "uid:gid"
+	Volumes       []Volume
+	Tmpfs         []Tmpfs
+	Env           map[string]string
+	Labels        map[string]string
+	Ports         []string
+	Ulimits       []Ulimit
+	ReadOnly      *bool
+	Ephemeral     *bool
+	MaxContainers int
+	OCIRuntime    string
+	Auth          string // "gateway", "env", "mount"
+	HostConfig    json.RawMessage
+	Privileged    bool
+}
+
+// Network is an evaluated `docker.network`.
+type Network struct {
+	Mode    string // "", "none", "bridge", "host", "allow"
+	Allow   []string
+	Gateway *bool // false: not even the model gateway
+}
+
+// Volume is one `host:container[:ro|rw]`.
+type Volume struct {
+	Source, Target string
+	ReadOnly       bool
+}
+
+// Tmpfs is one in-memory file system.
+type Tmpfs struct {
+	Target string
+	Size   int64 // bytes
+	Exec   bool
+}
+
+// Ulimit is one resource limit.
+type Ulimit struct {
+	Name       string
+	Soft, Hard int64
+}
+
+// Runtime is an evaluated `runtime:` block.
+type Runtime struct {
+	Type, Engine, Model, FallbackModel string
+	MaxTurns                           int
+	MaxCostUSD                         float64
+	MaxTokens                          int64
+	SystemPrompt, AppendSystemPrompt   string
+	AllowedTools, DeniedTools          []string
+	PermissionMode                     string
+	MCPServers                         json.RawMessage
+	Session                            string
+	OutputSchema                       json.RawMessage // property order kept
+	Env                                map[string]string
+	Args                               []string
+	BaseURL                            string
+}
+
+// Retry is an evaluated `retry:` of a step.
+type Retry struct {
+	Max int
+	On  []string // causes; empty: rate_limited, stalled, infrastructure
+}
+
+// EvalFunc evaluates a Value in the scope of a step: scalars that are one whole
+// ${{ }} keep their type, mappings become *expr.Object, sequences *expr.Array.
+type EvalFunc func(v *Value) (expr.Value, error)
