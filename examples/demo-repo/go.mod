@@ -1,0 +1,3 @@
+module example.com/freetime
+
+go 1.24

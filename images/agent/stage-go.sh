@@ -1,0 +1,16 @@
+#!/bin/sh
+# Puts the pinned Go toolchain under ROOT, without what tests of Go itself need.
+# usage: stage-go.sh ROOT
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/versions.env"
+root=$1
+
+# The go command fetches and verifies another version of itself where the one
+# at hand is not the pinned one.
+goroot=$(GOTOOLCHAIN=go$GO_VERSION go env GOROOT)
+mkdir -p "$root/usr/local/go"
+tar -C "$goroot" -cf - --exclude=testdata --exclude='*_test.go' \
+  --exclude=./test --exclude=./api --exclude=./doc --exclude=./misc --exclude=./pkg/obj . |
+  tar -C "$root/usr/local/go" --no-same-owner -xf -
+chmod -R u+w,go+rX "$root/usr/local/go"
