@@ -1,0 +1,294 @@
+package claude
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/runtimes/schema"
+)
+
+// Decode returns a decoder for one run of the CLI.
+func (Runtime) Decode(task runtimes.Task) runtimes.Decoder {
+	d := &decoder{task: task}
+	if task.Config.OutputSchema != nil {
+		d.schema, d.schemaErr = schema.Compile(task.Config.OutputSchema)
+	}
+	return d
+}
+
+// decoder turns stream-json records into messages. What it counts is for
+// people; tokens and money are the gateway's.
+type decoder struct {
+	task      runtimes.Task
+	schema    *schema.Schema
+	schemaErr error
+
+	sessionID string
+	last      *result // a run has several results when background tasks end late
+	turns     int
+	cut       bool // a record was longer than runtimes.MaxLine
+	denied    int  // permissions refused
+}
+
+// record is one line. Only what is used is looked at, in place.
+type record struct {
+	typ, subtype, parent, session string
+	message                       []byte
+	line                          []byte
+}
+
+// Line decodes one record of stdout.
+func (d *decoder) Line(line []byte) []event.Message {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 || line[0] != '{' {
+		return nil
+	}
+	rec := record{line: line}
+	whole := object(line, func(key, value []byte) {
+		switch string(key) {
+		case "type":
+			rec.typ = text(value)
+		case "subtype":
+			rec.subtype = text(value)
+		case "parent_tool_use_id":
+			rec.parent = text(value)
+		case "session_id":
+			rec.session = text(value)
+		case "message":
+			rec.message = value
+		}
+	})
+	if !whole {
+		return d.broken(len(line))
+	}
+	switch rec.typ {
+	case "system":
+		return d.system(rec)
+	case "assistant":
+		return d.assistant(rec)
+	case "user":
+		return d.user(rec)
+	case "result":
+		return d.result(rec)
+	case "rate_limit_event":
+		return d.rateLimit(rec)
+	}
+	return nil
+}
+
+func (d *decoder) broken(size int) []event.Message {
+	if size < runtimes.MaxLine-1 {
+		return nil
+	}
+	d.cut = true
+	return one(event.Message{Kind: event.MessageWarning,
+		Text: fmt.Sprintf("a record of the agent was longer than %d MiB and is lost", runtimes.MaxLine>>20)})
+}
+
+func (d *decoder) assistant(rec record) []event.Message {
+	var content []byte
+	synthetic := false
+	object(rec.message, func(key, value []byte) {
+		switch string(key) {
+		case "content":
+			content = value
+		case "model":
+			synthetic = string(value) == `"<synthetic>"`
+		}
+	})
+	var out []event.Message
+	array(content, func(value []byte) {
+		b := readBlock(value)
+		m := event.Message{Parent: rec.parent}
+		switch {
+		case b.typ == "text":
+			m.Kind, m.Text = event.MessageText, b.text
+			if synthetic {
+				m.Kind = event.MessageWarning // the CLI speaks, not the model
+			}
+		case b.typ == "thinking":
+			m.Kind, m.Text = event.MessageThinking, b.thinking
+		case strings.HasSuffix(b.typ, "tool_use"):
+			m.Kind, m.Tool, m.CallID, m.Input = event.MessageToolCall, b.name, b.id, clean(b.input)
+		case strings.HasSuffix(b.typ, "tool_result"):
+			m = toolResult(b, rec.parent)
+		default:
+			return
+		}
+		if m.Text != "" || m.Kind == event.MessageToolCall || m.Kind == event.MessageToolResult {
+			out = append(out, m)
+		}
+	})
+	return out
+}
+
+func (d *decoder) user(rec record) []event.Message {
+	var content []byte
+	object(rec.message, func(key, value []byte) {
+		if string(key) == "content" {
+			content = value
+		}
+	})
+	var out []event.Message
+	array(content, func(value []byte) {
+		// Text is a prompt (ours, or a sub-agent's, which its call shows).
+		if b := readBlock(value); strings.HasSuffix(b.typ, "tool_result") {
+			out = append(out, toolResult(b, rec.parent))
+		}
+	})
+	return out
+}
+
+// block is one content block of a message.
+type block struct {
+	typ, text, thinking, name, id, callID string
+	input, content                        []byte
+	isError                               bool
+}
+
+func readBlock(raw []byte) block {
+	var b block
+	object(raw, func(key, value []byte) {
+		switch string(key) {
+		case "type":
+			b.typ = text(value)
+		case "text":
+			b.text = text(value)
+		case "thinking":
+			b.thinking = text(value)
+		case "name":
+			b.name = text(value)
+		case "id":
+			b.id = text(value)
+		case "tool_use_id":
+			b.callID = text(value)
+		case "input":
+			b.input = value
+		case "content":
+			b.content = value
+		case "is_error":
+			b.isError = isTrue(value)
+		}
+	})
+	return b
+}
+
+func toolResult(b block, parent string) event.Message {
+	m := event.Message{Kind: event.MessageToolResult, CallID: b.callID, IsError: b.isError, Parent: parent}
+	if len(b.content) > 0 && b.content[0] == '"' {
+		m.Text = text(b.content)
+		return m
+	}
+	var parts []string
+	array(b.content, func(value []byte) {
+		inner := readBlock(value)
+		switch {
+		case inner.typ == "text":
+			parts = append(parts, inner.text)
+		case inner.typ != "":
+			parts = append(parts, "["+inner.typ+"]")
+		}
+	})
+	m.Text = strings.Join(parts, "\n")
+	return m
+}
+
+func (d *decoder) system(rec record) []event.Message {
+	if rec.subtype == "init" {
+		return d.init(rec)
+	}
+	var s struct {
+		Attempt      int     `json:"attempt"`
+		MaxRetries   int     `json:"max_retries"`
+		RetryDelayMS float64 `json:"retry_delay_ms"`
+		ErrorStatus  int     `json:"error_status"`
+		Error        string  `json:"error"`
+		ToolName     string  `json:"tool_name"`
+		Message      string  `json:"message"`
+		Content      string  `json:"content"`
+	}
+	warning := func(text string) []event.Message {
+		return one(event.Message{Kind: event.MessageWarning, Text: text, Parent: rec.parent})
+	}
+	switch rec.subtype {
+	case "api_retry", "model_fallback", "permission_denied", "informational":
+		if json.Unmarshal(rec.line, &s) != nil {
+			return nil
+		}
+	}
+	switch rec.subtype {
+	case "api_retry":
+		why := s.Error
+		if s.ErrorStatus != 0 {
+			why = strings.TrimSuffix(fmt.Sprintf("HTTP %d %s", s.ErrorStatus, s.Error), " ")
+		}
+		wait := time.Duration(s.RetryDelayMS) * time.Millisecond
+		return one(event.Message{Kind: event.MessageRetry,
+			Text: fmt.Sprintf("retry %d of %d in %s: %s", s.Attempt, s.MaxRetries, wait.Round(100*time.Millisecond), why)})
+	case "permission_denied":
+		d.denied++
+		return warning(fmt.Sprintf("permission for %s was denied: %s", s.ToolName, s.Message))
+	case "model_fallback", "informational":
+		if s.Content != "" {
+			return warning(s.Content)
+		}
+	}
+	return nil
+}
+
+func (d *decoder) init(rec record) []event.Message {
+	var init struct {
+		Model      string `json:"model"`
+		MCPServers []struct {
+			Name   string `json:"name"`
+			Status string `json:"status"`
+		} `json:"mcp_servers"`
+	}
+	if json.Unmarshal(rec.line, &init) != nil || rec.session == d.sessionID {
+		return nil
+	}
+	d.sessionID = rec.session
+	out := one(event.Message{Kind: event.MessageInit, SessionID: rec.session, Model: init.Model})
+	for _, s := range init.MCPServers {
+		if s.Status == "failed" {
+			out = append(out, event.Message{Kind: event.MessageWarning, Text: fmt.Sprintf("MCP server %q did not start", s.Name)})
+		}
+	}
+	return out
+}
+
+func (d *decoder) rateLimit(rec record) []event.Message {
+	var s struct {
+		Info struct {
+			Status   string `json:"status"`
+			ResetsAt int64  `json:"resetsAt"` // Unix seconds
+			Type     string `json:"rateLimitType"`
+		} `json:"rate_limit_info"`
+	}
+	if json.Unmarshal(rec.line, &s) != nil || s.Info.Status == "" || s.Info.Status == "allowed" {
+		return nil
+	}
+	text := "the account's rate limit: " + s.Info.Status
+	if s.Info.Type != "" {
+		text += " (" + s.Info.Type + ")"
+	}
+	if s.Info.ResetsAt > 0 {
+		text += ", resets at " + time.Unix(s.Info.ResetsAt, 0).UTC().Format(time.RFC3339)
+	}
+	return one(event.Message{Kind: event.MessageWarning, Text: text})
+}
+
+// clean makes raw safe to keep and to put into other JSON.
+func clean(raw []byte) json.RawMessage {
+	if !json.Valid(raw) {
+		return nil
+	}
+	return bytes.Clone(bytes.ToValidUTF8(raw, []byte("\uFFFD")))
+}
+
+func one(m event.Message) []event.Message { return []event.Message{m} }

@@ -1,0 +1,173 @@
+package claude
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/runtimes"
+)
+
+// result is the CLI's last word. Its token and cost fields are not read: they
+// are cumulative over a resumed session, guessed for unknown models, and the
+// agent could have written them itself.
+type result struct {
+	Subtype        string          `json:"subtype"`
+	IsError        bool            `json:"is_error"`
+	Result         string          `json:"result"`
+	Errors         []string        `json:"errors"`
+	APIErrorStatus int             `json:"api_error_status"`
+	APIError       string          `json:"api_error"`
+	TerminalReason string          `json:"terminal_reason"`
+	StopReason     string          `json:"stop_reason"`
+	NumTurns       int             `json:"num_turns"`
+	SessionID      string          `json:"session_id"`
+	Structured     json.RawMessage `json:"structured_output"`
+}
+
+func (r *result) text() string {
+	if r.Result != "" {
+		return r.Result
+	}
+	return strings.Join(r.Errors, "; ")
+}
+
+func (d *decoder) result(rec record) []event.Message {
+	r := &result{}
+	if json.Unmarshal(rec.line, r) != nil {
+		return nil
+	}
+	if string(r.Structured) == "null" {
+		r.Structured = nil
+	}
+	d.last = r
+	d.turns += max(r.NumTurns, 0)
+	if r.SessionID != "" {
+		d.sessionID = r.SessionID
+	}
+	return one(event.Message{Kind: event.MessageResult, Text: r.text(), IsError: r.IsError, SessionID: r.SessionID})
+}
+
+// Finish weighs the CLI's own word against the process's end and what the
+// gateway saw. Success needs all three.
+func (d *decoder) Finish(end runtimes.End) runtimes.Result {
+	verdict := d.verdict(end)
+	verdict.SessionID = d.sessionID
+	verdict.Turns = d.turns
+	if d.last != nil {
+		verdict.Text = d.last.text()
+		if verdict.Cause == "" && d.schema != nil {
+			verdict.Structured = clean(d.last.Structured)
+		}
+	}
+	return verdict
+}
+
+func (d *decoder) verdict(end runtimes.End) runtimes.Result {
+	if end.Exit.OOMKilled {
+		r, _ := runtimes.ExitVerdict(end)
+		return r
+	}
+	if end.Exit.Signal == "" || end.Exit.Stopped {
+		if r, ok := runtimes.GatewayVerdict(d.task, end.Gateway); ok {
+			return r
+		}
+	}
+	switch {
+	case d.last == nil:
+		return d.silent(end)
+	case d.last.IsError || d.last.Subtype != "success":
+		return d.failed(end)
+	}
+	if r, ok := runtimes.ExitVerdict(end); ok {
+		r.Message += " although it reported success"
+		return r
+	}
+	return d.succeeded(end.Gateway)
+}
+
+// silent is a run without a result record.
+func (d *decoder) silent(end runtimes.End) runtimes.Result {
+	if r, ok := runtimes.ExitVerdict(end); ok {
+		return r
+	}
+	message := "the agent ended without a result"
+	if d.cut {
+		message = fmt.Sprintf("the agent's result was longer than %d MiB and is lost", runtimes.MaxLine>>20)
+	}
+	return runtimes.Result{Cause: event.CauseNoResult, Message: message,
+		Hint: "`herd-runner logs RUN JOB/STEP` shows what it did; running the step again may help"}
+}
+
+// failed is a run whose last result record is an error.
+func (d *decoder) failed(end runtimes.End) runtimes.Result {
+	fail := func(cause event.Cause, hint string) runtimes.Result {
+		message := d.last.text()
+		if message == "" {
+			message = "the agent failed: " + d.last.Subtype
+		}
+		return runtimes.Result{Cause: cause, Message: message, Hint: hint}
+	}
+	switch d.last.Subtype {
+	case "error_max_turns":
+		return fail(event.CauseMaxTurns, "raise max-turns, or give the step less to do; `session:` can go on from where it stopped")
+	case "error_max_budget_usd":
+		return fail(event.CauseBudget, "raise max-cost-usd, or give the step less to do")
+	case "error_max_structured_output_retries":
+		return fail(event.CauseNoResult, "the model did not keep to output-schema: make the schema simpler or say in the prompt what goes where")
+	}
+	if d.last.StopReason == "refusal" || end.Gateway.LastStop == "refusal" {
+		return fail(event.CauseRefused, refusedHint)
+	}
+	if d.last.TerminalReason == "prompt_too_long" {
+		return fail(event.CauseExitCode, "shorten the prompt, or have the agent read less")
+	}
+	if end.Gateway.LastStatus == 0 && d.last.APIErrorStatus >= 400 {
+		// No gateway was in the way: the CLI's word is all there is.
+		view := runtimes.GatewayView{LastStatus: d.last.APIErrorStatus, Error: d.last.text()}
+		if r, ok := runtimes.GatewayVerdict(d.task, view); ok {
+			return r
+		}
+	}
+	if d.last.APIError == "connection_failed" {
+		return fail(event.CauseInfrastructure, "the connection to the model broke: run again")
+	}
+	if strings.HasPrefix(d.last.Result, "Not logged in") {
+		return fail(event.CauseAuth, "`herd-runner doctor` says which credential is missing and how to get it")
+	}
+	if strings.HasPrefix(d.last.text(), "No conversation found") {
+		return fail(event.CauseExitCode, "the session to go on from is not in this box's HOME: start without `session:`, or keep the HOME of the step it names")
+	}
+	return fail(event.CauseExitCode, "`herd-runner logs RUN JOB/STEP` shows its whole output")
+}
+
+const refusedHint = "the model declined the request: change the prompt or the model"
+
+// succeeded checks a claimed success against the gateway and the schema.
+func (d *decoder) succeeded(g runtimes.GatewayView) runtimes.Result {
+	noResult := func(message, hint string) runtimes.Result {
+		return runtimes.Result{Cause: event.CauseNoResult, Message: message, Hint: hint}
+	}
+	switch {
+	case d.last.StopReason == "refusal" || g.LastStop == "refusal":
+		return runtimes.Result{Cause: event.CauseRefused, Message: "the model declined the request: " + d.last.text(), Hint: refusedHint}
+	case d.task.Box.Gateway != "" && g.LastStatus == 0:
+		return noResult("the agent reported success without having asked the model anything",
+			"a prompt that is only a slash command of the CLI does nothing here: write what the agent should do")
+	case d.last.StopReason == "max_tokens":
+		return noResult("the answer was cut at the model's output limit", "ask for a shorter answer, or for a file instead")
+	case d.schemaErr != nil:
+		return noResult("output-schema: "+d.schemaErr.Error(), "correct the schema")
+	case d.schema == nil:
+		return runtimes.Result{}
+	case d.last.Structured == nil:
+		return noResult("the agent gave no structured output",
+			"the model did not call the tool for it: say in the prompt that the answer must follow the schema")
+	}
+	if err := d.schema.Validate(d.last.Structured); err != nil {
+		return noResult("the structured output does not match output-schema: "+err.Error(),
+			"make the schema simpler or say in the prompt what goes where")
+	}
+	return runtimes.Result{}
+}

@@ -1,0 +1,135 @@
+package runtimes
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+)
+
+// GatewayVerdict is the failure that the gateway's last exchange proves, the
+// same for every runtime; ok is false when it proves none. Only Cause,
+// Message, Hint and RetryAt are set. The gateway is on the runner's side: an
+// agent can forge its own records but not this.
+func GatewayVerdict(task Task, g GatewayView) (r Result, ok bool) {
+	if r, ok := refusedByGateway(g); ok {
+		return r, true
+	}
+	said := ""
+	if g.Error != "" {
+		said = ": " + g.Error
+	}
+	fail := func(cause event.Cause, message, hint string) (Result, bool) {
+		return Result{Cause: cause, Message: message + said, Hint: hint}, true
+	}
+	switch status := g.LastStatus; {
+	case status < 400:
+		return Result{}, false
+	case status == 401, status == 403:
+		return fail(event.CauseAuth, fmt.Sprintf("the model's API refused the credential (HTTP %d)", status), authHint(task.Credential.Kind))
+	case status == 402, status == 400 && noMoney(g.Error):
+		return fail(event.CauseBudget, fmt.Sprintf("the account at the model's vendor can not pay (HTTP %d)", status),
+			"top up the account or raise its spending limit at the vendor, then run again")
+	case status == 429, status == 529:
+		r, _ := fail(event.CauseRateLimited, fmt.Sprintf("the model's API is limiting requests (HTTP %d)", status),
+			"wait and run again, add `retry: {max: 2, on: [rate_limited]}` to the step, or lower --max-agents")
+		r.RetryAt = g.RetryAt
+		return r, true
+	case status == 404:
+		return fail(event.CauseExitCode, "the model's API does not know the model (HTTP 404)",
+			"set `model:` in `runtime:` to one that the account may use")
+	case status == 413:
+		return fail(event.CauseExitCode, "the conversation is too large for the model's API (HTTP 413)",
+			"shorten the prompt, or have the agent read less")
+	case status >= 500:
+		return fail(event.CauseInfrastructure, fmt.Sprintf("the model's API failed (HTTP %d)", status),
+			"run again; the vendor's status page says whether there is an outage")
+	default:
+		return fail(event.CauseExitCode, fmt.Sprintf("the model's API rejected the request (HTTP %d)", status),
+			"`herd-runner logs RUN JOB/STEP` shows what the agent did before")
+	}
+}
+
+// refusedByGateway is a refusal of the gateway's own, before any vendor.
+func refusedByGateway(g GatewayView) (Result, bool) {
+	said := g.Error
+	if said == "" {
+		said = "the gateway refused a request: " + g.LastReason
+	}
+	if g.LastReason == "" || g.LastStatus != 0 && g.LastStatus < 400 {
+		return Result{}, false
+	}
+	switch g.LastReason {
+	case "budget_exhausted", "budget":
+		return Result{Cause: event.CauseBudget, Message: said,
+			Hint: "raise max-cost-usd or max-tokens, or give the step less to do"}, true
+	case "auth":
+		return Result{Cause: event.CauseAuth, Message: said,
+			Hint: "`herd-runner doctor` says which credential is missing and how to get it"}, true
+	case "rate_limited":
+		return Result{Cause: event.CauseRateLimited, Message: said, RetryAt: g.RetryAt,
+			Hint: "wait and run again, or add `retry: {max: 2, on: [rate_limited]}` to the step"}, true
+	case "replay_miss":
+		return Result{Cause: event.CauseInfrastructure, Message: said,
+			Hint: "the cassette does not hold this exchange: record it again with --record DIR"}, true
+	case "upstream", "upstream_error":
+		return Result{Cause: event.CauseInfrastructure, Message: said,
+			Hint: "check that this machine reaches the model's API, then run again"}, true
+	}
+	return Result{Cause: event.CausePolicyDenied, Message: said,
+		Hint: "change the step, or have the operator's policy allow it"}, true
+}
+
+func authHint(kind string) string {
+	if kind == "oauth" {
+		return "the login has expired or was revoked: run `claude setup-token` and put the token in CLAUDE_CODE_OAUTH_TOKEN, or log in again with `claude`"
+	}
+	return "check ANTHROPIC_API_KEY in the environment herd-runner is started from; `herd-runner doctor` tests it"
+}
+
+// noMoney knows the two answers that come as a plain 400.
+func noMoney(message string) bool {
+	return strings.Contains(message, "credit balance is too low") || strings.Contains(message, "API usage limits")
+}
+
+// ExitVerdict is the failure that the way the process ended proves: the
+// kernel's OOM killer, a signal or an exit code. ok is false for a clean end
+// and for one the executor asked for, whose cause only it knows.
+func ExitVerdict(end End) (r Result, ok bool) {
+	exit := end.Exit
+	switch {
+	case exit.OOMKilled:
+		return Result{Cause: event.CauseOOM, Message: "the agent was killed because its box ran out of memory",
+			Hint: "raise `memory:` in `docker:`"}, true
+	case exit.Stopped:
+		return Result{}, false
+	case exit.Signal != "":
+		hint := "something in the box sent the signal; `herd-runner logs RUN JOB/STEP` shows what the agent did last"
+		if exit.ToolOOM {
+			hint = "a process of the box was killed for memory before: raise `memory:` in `docker:`"
+		}
+		return Result{Cause: event.CauseExitCode, Message: "the agent was ended by signal " + exit.Signal, Hint: hint}, true
+	case exit.Code == 127:
+		return Result{Cause: event.CauseExitCode, Message: withStderr("the agent could not be started: exit code 127", end.Stderr),
+			Hint: "the image has no such program: use herd-runner/agent or build it with `herd-runner image build`"}, true
+	case exit.Code != 0:
+		return Result{Cause: event.CauseExitCode, Message: withStderr(fmt.Sprintf("the agent ended with exit code %d", exit.Code), end.Stderr),
+			Hint: "`herd-runner logs RUN JOB/STEP` shows its whole output"}, true
+	}
+	return Result{}, false
+}
+
+// withStderr adds the last line of stderr, cut to 500 bytes.
+func withStderr(message string, stderr []byte) string {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(stderr), "\uFFFD"))
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
+		text = strings.TrimSpace(text[i+1:])
+	}
+	if len(text) > 500 {
+		text = strings.ToValidUTF8(text[:500], "") + "…"
+	}
+	if text == "" {
+		return message
+	}
+	return message + ": " + text
+}
