@@ -1,0 +1,60 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	herdDir     = ".herd"
+	journalName = "journal.jsonl"
+	summaryName = "summary.md"
+	lockName    = "lock"
+	tempPrefix  = ".new-"
+	trashPrefix = ".old-"
+)
+
+// RunsDir is where the runs of a project lie.
+func RunsDir(projectDir string) string { return filepath.Join(projectDir, herdDir, "runs") }
+
+func logPath(job, step string) string {
+	return filepath.Join("logs", Slug(job), Slug(step)+".log")
+}
+
+func transcriptPath(job, step string) string {
+	return filepath.Join("transcripts", Slug(job), Slug(step)+".jsonl")
+}
+
+// makeRunsDir creates .herd/runs. The repository is not trusted: links in the
+// way would let it choose where the runner writes.
+func makeRunsDir(projectDir string) (string, error) {
+	herd := filepath.Join(projectDir, herdDir)
+	for _, dir := range []string{herd, RunsDir(projectDir)} {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("create the state folder: %w", err)
+		}
+		info, err := os.Lstat(dir)
+		if err != nil {
+			return "", fmt.Errorf("look at the state folder: %w", err)
+		}
+		if !info.IsDir() {
+			return "", fmt.Errorf("%s is not a folder (%s): remove it, herd-runner keeps its state there", dir, info.Mode().Type())
+		}
+	}
+	ignore := filepath.Join(herd, ".gitignore")
+	f, err := os.OpenFile(ignore, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return RunsDir(projectDir), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("create the state folder: %w", err)
+	}
+	_, err = f.WriteString("*\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("write %s: %w", ignore, err)
+	}
+	return RunsDir(projectDir), nil
+}

@@ -1,0 +1,396 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+)
+
+// Status is where a run, job or step stands.
+type Status string
+
+// The statuses. All but Running and Died are GitHub's words for a result.
+const (
+	Running   Status = "running"
+	Success   Status = "success"
+	Failure   Status = "failure"
+	Cancelled Status = "cancelled"
+	Skipped   Status = "skipped"
+	Died      Status = "died" // its process ended without finishing it
+)
+
+// RunState is a run as its events tell it.
+type RunState struct {
+	ID      string
+	Dir     string // of the run's record; empty where there is none
+	Info    event.RunInfo
+	Status  Status
+	Started time.Time
+	// Finished is the zero time while Running; for Died the time of the last event.
+	Finished time.Time
+	Outcome  *event.Outcome // nil while not finished
+	Jobs     []*JobState    // in the order they were first heard of
+	Notes    []NoteState    // annotations and notices, the first 200
+	// Usage is the sum over all steps and their attempts.
+	Usage event.Usage
+}
+
+// JobState is one leg of a job.
+type JobState struct {
+	ID, Name          string
+	Status            Status
+	Started, Finished time.Time
+	Outcome           *event.Outcome
+	Condition         string // why it was skipped
+	Steps             []*StepState
+}
+
+// StepState is one step of a leg.
+type StepState struct {
+	Job, ID, Name     string
+	Info              event.StepInfo
+	Box               *event.BoxInfo
+	Status            Status
+	Started, Finished time.Time
+	Attempts          int // begun so far, at least 1 once started
+	Retries           []event.Outcome
+	Outcome           *event.Outcome
+	Condition         string
+	Summary           string // markdown of the step's own
+	Log               StepLog
+	// Usage is that of all attempts; while the step runs, what the gateway
+	// has counted so far.
+	Usage event.Usage
+}
+
+// NoteState is a note with its place in the run.
+type NoteState struct {
+	Job, Step string
+	event.Note
+}
+
+const maxNotes = 200
+
+// Cause is why the step failed, empty for all else.
+func (s *StepState) Cause() event.Cause {
+	if s.Outcome == nil {
+		return ""
+	}
+	return s.Outcome.Cause
+}
+
+// Duration is how long it took, or has taken at now.
+func (s *StepState) Duration(now time.Time) time.Duration {
+	return duration(s.Outcome, s.Started, s.Finished, now)
+}
+
+// Duration is how long it took, or has taken at now.
+func (j *JobState) Duration(now time.Time) time.Duration {
+	return duration(j.Outcome, j.Started, j.Finished, now)
+}
+
+// Duration is how long it took, or has taken at now.
+func (r RunState) Duration(now time.Time) time.Duration {
+	return duration(r.Outcome, r.Started, r.Finished, now)
+}
+
+func duration(o *event.Outcome, from, to, now time.Time) time.Duration {
+	switch {
+	case o != nil && o.DurationMS > 0:
+		return time.Duration(o.DurationMS) * time.Millisecond
+	case from.IsZero():
+		return 0
+	case to.IsZero():
+		return max(now.Sub(from), 0)
+	}
+	return to.Sub(from)
+}
+
+// Steps gives all steps of the run, job by job.
+func (r RunState) Steps() []*StepState {
+	var steps []*StepState
+	for _, j := range r.Jobs {
+		steps = append(steps, j.Steps...)
+	}
+	return steps
+}
+
+// Step finds a step; nil where there is none.
+func (r RunState) Step(job, step string) *StepState {
+	for _, j := range r.Jobs {
+		if j.ID != job {
+			continue
+		}
+		for _, s := range j.Steps {
+			if s.ID == step {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// Fold builds a RunState event by event. The zero Fold is ready. It is not safe
+// for concurrent use.
+type Fold struct {
+	state RunState
+	jobs  map[string]*JobState
+	steps map[stepKey]*StepState
+	last  time.Time
+}
+
+// Add takes the next event into account. Output and Agent events are none of
+// its business and cost nothing.
+func (f *Fold) Add(e event.Event) {
+	if e.Type == event.Output || e.Type == event.Agent {
+		return
+	}
+	f.add(e)
+}
+
+func (f *Fold) addRecord(r record) {
+	f.add(r.event())
+	if r.Type == event.StepFinished && r.Log != nil {
+		f.step(r.event()).Log = *r.Log
+	}
+}
+
+func (f *Fold) add(e event.Event) {
+	if !e.Time.IsZero() {
+		f.last = e.Time
+	}
+	switch e.Type {
+	case event.RunStarted:
+		f.state.Status, f.state.Started = Running, e.Time
+		if e.Run != nil {
+			f.state.Info, f.state.ID = *e.Run, e.Run.ID
+		}
+	case event.RunFinished:
+		f.state.Status, f.state.Outcome, f.state.Finished = status(e.Outcome), e.Outcome, e.Time
+	case event.JobStarted:
+		j := f.job(e.Job)
+		j.Status, j.Started, j.Name = Running, e.Time, e.Name
+	case event.JobFinished:
+		j := f.job(e.Job)
+		j.Status, j.Outcome, j.Finished = status(e.Outcome), e.Outcome, e.Time
+	case event.Annotation, event.Notice:
+		if e.Note != nil && len(f.state.Notes) < maxNotes {
+			f.state.Notes = append(f.state.Notes, NoteState{e.Job, e.Step, *e.Note})
+		}
+	default:
+		f.addToStep(e)
+	}
+}
+
+func (f *Fold) addToStep(e event.Event) {
+	if e.Job == "" {
+		return
+	}
+	if e.Step == "" {
+		if e.Type == event.Condition {
+			f.job(e.Job).Condition = e.Text
+		}
+		return
+	}
+	s := f.step(e)
+	switch e.Type {
+	case event.StepStarted:
+		if s.Started.IsZero() {
+			s.Started = e.Time
+		}
+		s.Status = Running
+		s.Attempts = max(s.Attempts, e.Attempt, 1)
+		if e.Name != "" {
+			s.Name = e.Name
+		}
+		if e.StepInfo != nil {
+			s.Info = *e.StepInfo
+		}
+	case event.StepRetry:
+		if e.Outcome != nil {
+			s.Retries = append(s.Retries, *e.Outcome)
+		}
+		s.Attempts = max(s.Attempts, len(s.Retries)) + 1
+	case event.StepFinished:
+		s.Status, s.Outcome, s.Finished = status(e.Outcome), e.Outcome, e.Time
+		s.Attempts = max(s.Attempts, e.Attempt)
+		f.settle(s)
+	case event.BoxStarted:
+		s.Box = e.Box
+	case event.Exchange:
+		if e.Exchange != nil {
+			s.Usage = addUsage(s.Usage, e.Exchange.Usage)
+		}
+	case event.Summary:
+		s.Summary += e.Text
+	case event.Condition:
+		s.Condition = e.Text
+	}
+}
+
+// settle takes the executor's sum for a finished step where it gives one, and
+// else what the exchanges added up to.
+func (f *Fold) settle(s *StepState) {
+	var told event.Usage
+	any := false
+	for _, o := range append(slices.Clone(s.Retries), orZero(s.Outcome)) {
+		if o.Usage != nil {
+			told, any = addUsage(told, *o.Usage), true
+		}
+	}
+	if any && s.Usage.Requests == 0 {
+		s.Usage = told
+	}
+}
+
+func orZero(o *event.Outcome) event.Outcome {
+	if o == nil {
+		return event.Outcome{}
+	}
+	return *o
+}
+
+func addUsage(a, b event.Usage) event.Usage {
+	known := b.CostKnown
+	if a != (event.Usage{}) {
+		known = a.CostKnown && (b.CostKnown || b == event.Usage{})
+	}
+	return event.Usage{
+		Requests:         a.Requests + b.Requests,
+		InputTokens:      a.InputTokens + b.InputTokens,
+		OutputTokens:     a.OutputTokens + b.OutputTokens,
+		CacheReadTokens:  a.CacheReadTokens + b.CacheReadTokens,
+		CacheWriteTokens: a.CacheWriteTokens + b.CacheWriteTokens,
+		CostUSD:          a.CostUSD + b.CostUSD,
+		CostKnown:        known,
+	}
+}
+
+func status(o *event.Outcome) Status {
+	switch {
+	case o == nil:
+		return Failure
+	case o.Conclusion != "":
+		return Status(o.Conclusion)
+	}
+	return Status(o.Outcome)
+}
+
+func (f *Fold) job(id string) *JobState {
+	if j, ok := f.jobs[id]; ok {
+		return j
+	}
+	if f.jobs == nil {
+		f.jobs = map[string]*JobState{}
+	}
+	j := &JobState{ID: id, Name: id}
+	f.jobs[id] = j
+	f.state.Jobs = append(f.state.Jobs, j)
+	return j
+}
+
+func (f *Fold) step(e event.Event) *StepState {
+	key := stepKey{e.Job, e.Step}
+	if s, ok := f.steps[key]; ok {
+		return s
+	}
+	if f.steps == nil {
+		f.steps = map[stepKey]*StepState{}
+	}
+	s := &StepState{Job: e.Job, ID: e.Step, Name: e.Name}
+	if s.Name == "" {
+		s.Name = e.Step
+	}
+	f.steps[key] = s
+	j := f.job(e.Job)
+	j.Steps = append(j.Steps, s)
+	return s
+}
+
+// State is the run so far. It shares memory with f: read it before the next Add.
+func (f *Fold) State() RunState {
+	f.state.Usage = event.Usage{}
+	for _, s := range f.state.Steps() {
+		f.state.Usage = addUsage(f.state.Usage, s.Usage)
+	}
+	return f.state
+}
+
+// died turns what still runs into Died.
+func (f *Fold) died() {
+	mark := func(s *Status, finished *time.Time) {
+		if *s == Running || *s == "" {
+			*s, *finished = Died, f.last
+		}
+	}
+	mark(&f.state.Status, &f.state.Finished)
+	for _, j := range f.state.Jobs {
+		mark(&j.Status, &j.Finished)
+		for _, s := range j.Steps {
+			mark(&s.Status, &s.Finished)
+		}
+	}
+}
+
+// State folds what is recorded of the run so far.
+func State(r *Reader) (RunState, error) {
+	// Asked first: a run that ends between the two has its last record by then.
+	live, err := r.Alive()
+	if err != nil {
+		return RunState{}, err
+	}
+	var f Fold
+	f.state.ID, f.state.Dir, f.state.Status = r.ID, r.Dir, Running
+	for rec, err := range r.records {
+		if err != nil {
+			return RunState{}, err
+		}
+		f.addRecord(rec)
+	}
+	if !live && f.state.Outcome == nil {
+		f.died()
+	}
+	return f.State(), nil
+}
+
+// UnknownStepError says that a selector names no step of a run.
+type UnknownStepError struct {
+	Selector string
+	Known    []string // what it could have been
+}
+
+func (e *UnknownStepError) Error() string {
+	return fmt.Sprintf("this run has no step %q", e.Selector)
+}
+
+// Hint says what to do next.
+func (e *UnknownStepError) Hint() string {
+	return "it has: " + strings.Join(e.Known[:min(len(e.Known), 20)], ", ")
+}
+
+// Select finds the steps that a person means with "job/step", "job" or a step's
+// id alone. An empty selector is all steps.
+func (r RunState) Select(selector string) ([]*StepState, error) {
+	var exact, loose []*StepState
+	var known []string
+	for _, s := range r.Steps() {
+		label := s.Job + "/" + s.ID
+		known = append(known, label)
+		switch selector {
+		case label:
+			exact = append(exact, s)
+		case "", s.Job, s.ID:
+			loose = append(loose, s)
+		}
+	}
+	switch {
+	case len(exact) > 0:
+		return exact, nil
+	case len(loose) > 0 || selector == "":
+		return loose, nil
+	}
+	return nil, &UnknownStepError{Selector: selector, Known: known}
+}
