@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Every test, against the real engine and the real agent image.
+#
+#   HERD_TEST_PACKAGES="./steps/... ./e2e"   instead of ./...
+#   HERD_TEST_FLAGS="-run TestX -count=5"    further flags of go test
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/lib.sh"
+cd "$here/.."
+
+have go || die "needs Go 1.26 or newer: https://go.dev/dl"
+if ! have git gcc; then apt_install git gcc libc6-dev; fi
+
+"$here/check.sh"
+"$here/engine.sh"
+"$here/agent-image.sh"
+make --no-print-directory build
+
+# The reaper image of testcontainers lives on a hub, which may be out of reach;
+# our tests remove what they start themselves.
+export TESTCONTAINERS_RYUK_DISABLED=true
+if [ -e /.dockerenv ]; then export TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1; fi
+
+read -ra packages <<<"${HERD_TEST_PACKAGES:-./...}"
+read -ra flags <<<"${HERD_TEST_FLAGS:-}"
+go tool -modfile=tools/go.mod gotestsum --format=pkgname-and-test-fails --format-hide-empty-pkg -- \
+  -race -timeout=12m "${flags[@]}" "${packages[@]}"
