@@ -9,6 +9,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/runtimes/internal/jsonscan"
 	"github.com/herd-runner/herd-runner/runtimes/schema"
 )
 
@@ -49,16 +50,16 @@ func (d *decoder) Line(line []byte) []event.Message {
 		return nil
 	}
 	rec := record{line: line}
-	whole := object(line, func(key, value []byte) {
+	whole := jsonscan.Object(line, func(key, value []byte) {
 		switch string(key) {
 		case "type":
-			rec.typ = text(value)
+			rec.typ = jsonscan.Text(value)
 		case "subtype":
-			rec.subtype = text(value)
+			rec.subtype = jsonscan.Text(value)
 		case "parent_tool_use_id":
-			rec.parent = text(value)
+			rec.parent = jsonscan.Text(value)
 		case "session_id":
-			rec.session = text(value)
+			rec.session = jsonscan.Text(value)
 		case "message":
 			rec.message = value
 		}
@@ -93,7 +94,7 @@ func (d *decoder) broken(size int) []event.Message {
 func (d *decoder) assistant(rec record) []event.Message {
 	var content []byte
 	synthetic := false
-	object(rec.message, func(key, value []byte) {
+	jsonscan.Object(rec.message, func(key, value []byte) {
 		switch string(key) {
 		case "content":
 			content = value
@@ -102,7 +103,7 @@ func (d *decoder) assistant(rec record) []event.Message {
 		}
 	})
 	var out []event.Message
-	array(content, func(value []byte) {
+	jsonscan.Array(content, func(value []byte) {
 		b := readBlock(value)
 		m := event.Message{Parent: rec.parent}
 		switch {
@@ -114,7 +115,7 @@ func (d *decoder) assistant(rec record) []event.Message {
 		case b.typ == "thinking":
 			m.Kind, m.Text = event.MessageThinking, b.thinking
 		case strings.HasSuffix(b.typ, "tool_use"):
-			m.Kind, m.Tool, m.CallID, m.Input = event.MessageToolCall, b.name, b.id, clean(b.input)
+			m.Kind, m.Tool, m.CallID, m.Input = event.MessageToolCall, b.name, b.id, jsonscan.Clean(b.input)
 		case strings.HasSuffix(b.typ, "tool_result"):
 			m = toolResult(b, rec.parent)
 		default:
@@ -129,13 +130,13 @@ func (d *decoder) assistant(rec record) []event.Message {
 
 func (d *decoder) user(rec record) []event.Message {
 	var content []byte
-	object(rec.message, func(key, value []byte) {
+	jsonscan.Object(rec.message, func(key, value []byte) {
 		if string(key) == "content" {
 			content = value
 		}
 	})
 	var out []event.Message
-	array(content, func(value []byte) {
+	jsonscan.Array(content, func(value []byte) {
 		// Text is a prompt (ours, or a sub-agent's, which its call shows).
 		if b := readBlock(value); strings.HasSuffix(b.typ, "tool_result") {
 			out = append(out, toolResult(b, rec.parent))
@@ -153,26 +154,26 @@ type block struct {
 
 func readBlock(raw []byte) block {
 	var b block
-	object(raw, func(key, value []byte) {
+	jsonscan.Object(raw, func(key, value []byte) {
 		switch string(key) {
 		case "type":
-			b.typ = text(value)
+			b.typ = jsonscan.Text(value)
 		case "text":
-			b.text = text(value)
+			b.text = jsonscan.Text(value)
 		case "thinking":
-			b.thinking = text(value)
+			b.thinking = jsonscan.Text(value)
 		case "name":
-			b.name = text(value)
+			b.name = jsonscan.Text(value)
 		case "id":
-			b.id = text(value)
+			b.id = jsonscan.Text(value)
 		case "tool_use_id":
-			b.callID = text(value)
+			b.callID = jsonscan.Text(value)
 		case "input":
 			b.input = value
 		case "content":
 			b.content = value
 		case "is_error":
-			b.isError = isTrue(value)
+			b.isError = string(value) == "true"
 		}
 	})
 	return b
@@ -181,11 +182,11 @@ func readBlock(raw []byte) block {
 func toolResult(b block, parent string) event.Message {
 	m := event.Message{Kind: event.MessageToolResult, CallID: b.callID, IsError: b.isError, Parent: parent}
 	if len(b.content) > 0 && b.content[0] == '"' {
-		m.Text = text(b.content)
+		m.Text = jsonscan.Text(b.content)
 		return m
 	}
 	var parts []string
-	array(b.content, func(value []byte) {
+	jsonscan.Array(b.content, func(value []byte) {
 		inner := readBlock(value)
 		switch {
 		case inner.typ == "text":
@@ -281,14 +282,6 @@ func (d *decoder) rateLimit(rec record) []event.Message {
 		text += ", resets at " + time.Unix(s.Info.ResetsAt, 0).UTC().Format(time.RFC3339)
 	}
 	return one(event.Message{Kind: event.MessageWarning, Text: text})
-}
-
-// clean makes raw safe to keep and to put into other JSON.
-func clean(raw []byte) json.RawMessage {
-	if !json.Valid(raw) {
-		return nil
-	}
-	return bytes.Clone(bytes.ToValidUTF8(raw, []byte("\uFFFD")))
 }
 
 func one(m event.Message) []event.Message { return []event.Message{m} }

@@ -35,8 +35,8 @@ func environment(task runtimes.Task) (map[string]string, error) {
 		// `retry:` wait better than the CLI does.
 		"CLAUDE_CODE_MAX_RETRIES": "6",
 		// A stream that stalls would otherwise be waited for over 700 s.
-		"CLAUDE_ENABLE_BYTE_WATCHDOG":          "1",
-		"CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS":   "180000",
+		"CLAUDE_ENABLE_BYTE_WATCHDOG":        "1",
+		"CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "180000",
 	}
 	maps.Copy(env, cfg.Env)
 	for _, name := range routing() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/runtimes/internal/jsonscan"
 )
 
 // result is the CLI's last word. Its token and cost fields are not read: they
@@ -58,7 +59,7 @@ func (d *decoder) Finish(end runtimes.End) runtimes.Result {
 	if d.last != nil {
 		verdict.Text = d.last.text()
 		if verdict.Cause == "" && d.schema != nil {
-			verdict.Structured = clean(d.last.Structured)
+			verdict.Structured = jsonscan.Clean(d.last.Structured)
 		}
 	}
 	return verdict

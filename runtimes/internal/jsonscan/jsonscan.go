@@ -1,4 +1,9 @@
-package claude
+// Package jsonscan reads JSON records without building them: an agent's record
+// repeats large tool results in fields nobody needs, and its type may be the
+// last field. Values are slices of the input. Malformed JSON ends a walk and
+// never panics; nesting costs no stack. The decoders of the runtimes stand on
+// it; what must be strict they give to encoding/json.
+package jsonscan
 
 import (
 	"bytes"
@@ -6,14 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// This file reads JSON without building it: a record of the CLI repeats large
-// tool results in fields nobody needs, and the type of a record may be its
-// last field. Values are slices of the line. Malformed JSON ends the walk and
-// never panics; nesting costs no stack.
-
-// object calls visit for each field of the object raw, and reports whether raw
+// Object calls visit for each field of the object raw, and reports whether raw
 // is one object from end to end.
-func object(raw []byte, visit func(key, value []byte)) bool {
+func Object(raw []byte, visit func(key, value []byte)) bool {
 	i := space(raw, 0)
 	if i >= len(raw) || raw[i] != '{' {
 		return false
@@ -51,8 +51,8 @@ func object(raw []byte, visit func(key, value []byte)) bool {
 	}
 }
 
-// array calls visit for each element of the array raw.
-func array(raw []byte, visit func(value []byte)) bool {
+// Array calls visit for each element of the array raw.
+func Array(raw []byte, visit func(value []byte)) bool {
 	i := space(raw, 0)
 	if i >= len(raw) || raw[i] != '[' {
 		return false
@@ -75,8 +75,8 @@ func array(raw []byte, visit func(value []byte)) bool {
 	}
 }
 
-// text is the string that raw holds; "" for anything else.
-func text(raw []byte) string {
+// Text is the string that raw holds; "" for anything else.
+func Text(raw []byte) string {
 	if len(raw) < 2 || raw[0] != '"' {
 		return ""
 	}
@@ -94,7 +94,14 @@ func text(raw []byte) string {
 // control are the characters JSON does not allow in a string as they are.
 func control(r rune) bool { return r < 0x20 }
 
-func isTrue(raw []byte) bool { return string(raw) == "true" }
+// Clean copies raw so that it can be kept and put into other JSON; nil where
+// raw is not JSON. Invalid UTF-8 is replaced.
+func Clean(raw []byte) json.RawMessage {
+	if !json.Valid(raw) {
+		return nil
+	}
+	return bytes.Clone(bytes.ToValidUTF8(raw, []byte("\uFFFD")))
+}
 
 func space(raw []byte, i int) int {
 	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {
