@@ -1,0 +1,63 @@
+package fakemodel
+
+import (
+	"slices"
+	"strings"
+)
+
+func (x *exchange) gemini() string {
+	var names []string
+	for _, t := range arr(x.req["tools"]) {
+		for _, f := range arr(obj(t)["functionDeclarations"]) {
+			names = append(names, str(obj(f)["name"]))
+		}
+	}
+	part, answer := object{"text": x.script.final()}, "text"
+	config := obj(x.req["generationConfig"])
+	results := geminiResults(x.req)
+	switch {
+	case str(config["responseMimeType"]) == "application/json":
+		schema := obj(config["responseJsonSchema"])
+		if schema == nil {
+			schema = obj(config["responseSchema"])
+		}
+		part, answer = object{"text": encode(schemaSample(schema))}, "json"
+	case slices.Contains(names, "run_shell_command") && x.script["do"] != "text" && (results == 0 || x.script["do"] == "loop"):
+		part = object{"functionCall": object{"name": "run_shell_command", "args": object{"command": x.script.shell(), "description": "probe"}}}
+		answer = "call:run_shell_command"
+	}
+	in, out := x.script.num("in", 100), x.script.num("out", 20)
+	v := object{
+		"candidates":    list{object{"content": object{"role": "model", "parts": list{part}}, "finishReason": "STOP", "index": 0}},
+		"usageMetadata": object{"promptTokenCount": in, "candidatesTokenCount": out, "totalTokenCount": in + out},
+		"modelVersion":  "fake",
+	}
+	if !strings.Contains(x.path, ":stream") {
+		writeJSON(x.w, v)
+		return "nonstream:" + answer
+	}
+	x.w.Header().Set("Content-Type", "text/event-stream")
+	writeString(x.w, "data: "+encode(v)+"\r\n\r\n")
+	return answer + " tools=" + strings.Join(names, "|")
+}
+
+// geminiResults counts tool results since the last user text.
+func geminiResults(req object) int {
+	results := 0
+	for _, c := range arr(req["contents"]) {
+		if str(obj(c)["role"]) != "user" {
+			continue
+		}
+		n := 0
+		for _, p := range arr(obj(c)["parts"]) {
+			if obj(p)["functionResponse"] != nil {
+				n++
+			}
+		}
+		if n == 0 {
+			results = 0
+		}
+		results += n
+	}
+	return results
+}

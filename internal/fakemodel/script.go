@@ -1,0 +1,87 @@
+package fakemodel
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+)
+
+// Script is one behaviour, chosen by the base URL
+// http://HOST/s/<script>/<run>, where <script> is comma-separated key=value:
+//
+//	do=bash                first reply: a Bash tool call, then a final text
+//	do=text | write | loop | sleep | structured | mcp | tool | task | thinking | two | unknowntool | badinput
+//	steps=n                tool calls before the final text (1)
+//	fail=529,n=2           first n model requests of the run answer that status (n omitted: all)
+//	fail=hang | hangstream | malformed | truncated | sseerror | reset | html | empty | garbagejson | credit | toolong | spend
+//	ra=3                   retry-after header on failures
+//	sr=false               x-should-retry header on failures
+//	rl=<status>            unified rate-limit headers on answers
+//	delay=500              ms before each model reply
+//	in=N,out=N             usage numbers reported
+//	stop=<reason>          the stop reason reported
+//	cmd=<base64url>        the shell command to call
+//	path=<base64url>       the file to write
+//	tool=<name>,input=<base64url JSON>   the tool to call
+//	text=<base64url>       final text
+//	xkey=<value>           demand this x-api-key / bearer / x-goog-api-key, else 401
+//
+// <run> separates the counters of n.
+type Script map[string]string
+
+// ParseScript reads a script; a bare word means do=word, none means do=bash.
+func ParseScript(s string) Script {
+	m := Script{}
+	for _, kv := range strings.Split(s, ",") {
+		k, v, ok := strings.Cut(kv, "=")
+		switch {
+		case ok:
+			m[k] = v
+		case kv != "":
+			m["do"] = kv
+		}
+	}
+	if m["do"] == "" {
+		m["do"] = "bash"
+	}
+	return m
+}
+
+// splitPrefix takes /s/<script>/<run>/rest apart.
+func splitPrefix(path string) (script, run, rest string) {
+	parts := strings.SplitN(strings.TrimPrefix(path, "/s/"), "/", 3)
+	script, rest = parts[0], "/"
+	if len(parts) > 1 {
+		run = parts[1]
+	}
+	if len(parts) > 2 {
+		rest += parts[2]
+	}
+	return script, run, rest
+}
+
+func (s Script) num(k string, d int) int {
+	if n, err := strconv.Atoi(s[k]); err == nil {
+		return n
+	}
+	return d
+}
+
+func (s Script) b64(k, d string) string {
+	if v := s[k]; v != "" {
+		if b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(v, "=")); err == nil {
+			return string(b)
+		}
+	}
+	return d
+}
+
+// shell is the command a script wants run.
+func (s Script) shell() string {
+	if s["do"] == "sleep" {
+		return s.b64("cmd", "sleep 60")
+	}
+	return s.b64("cmd", "echo hi > f.txt")
+}
+
+func (s Script) final() string { return s.b64("text", "All done: f.txt written.") }
