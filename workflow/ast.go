@@ -29,6 +29,11 @@ type Value struct {
 	Quoted  bool // in quotes or a block scalar
 	Items   []*Value
 	Entries []Entry
+
+	src  *source         // where it was read, for positions inside the text
+	size int             // values in it, aliases spelled out
+	tpl  *parsedTemplate // scalars with ${{, parsed once
+	cond *parsedTemplate // scalars that stand as a condition, parsed once
 }
 
 // Entry is one key of a Mapping, in file order.
@@ -101,6 +106,7 @@ type Job struct {
 	TimeoutMinutes  *Value
 	Concurrency     *Value
 	Environment     *Value
+	Permissions     *Value
 	Outputs         *Value // mapping
 	Steps           []*Step
 
@@ -147,6 +153,9 @@ type Step struct {
 	// defaults, then the job's block, then the step's own, nearest key wins.
 	// Short forms are already spelled out (see Merge). nil: said nowhere.
 	Runtime, Docker, Workspace *Value
+
+	idAt        *Value // the declared id as written
+	unsupported bool   // its kind is reported as not supported yet
 }
 
 // IsAgent says whether the step drives an agent.

@@ -41,4 +41,6 @@ type Plan struct {
 	// Dynamic are the gates whose matrix is known only at run time: their
 	// legs are not in Nodes yet, see Expand.
 	Dynamic []*Node
+
+	ends map[*Job]*Node
 }

@@ -1,0 +1,51 @@
+package workflow
+
+import "strings"
+
+// Check finds what is wrong in a workflow beyond its shape. It may be called
+// whatever Parse reported, and gives all problems in file order.
+func Check(w *Workflow) []Problem {
+	c := &checker{collector: collector{file: w.File}, w: w}
+	c.index()
+	c.checkIDs()
+	c.checkNeeds()
+	return sortProblems(c.problems)
+}
+
+// checker holds what the checks share. Each check stands in a file of its own
+// and adds to problems.
+type checker struct {
+	collector
+	w    *Workflow
+	jobs map[string]*Job // by lower-case id
+}
+
+func (c *checker) index() {
+	c.jobs = make(map[string]*Job, len(c.w.Jobs))
+	for _, job := range c.w.Jobs {
+		if key := strings.ToLower(job.ID); c.jobs[key] == nil {
+			c.jobs[key] = job
+		}
+	}
+}
+
+func (c *checker) jobIDs() []string {
+	ids := make([]string, len(c.w.Jobs))
+	for i, job := range c.w.Jobs {
+		ids[i] = job.ID
+	}
+	return ids
+}
+
+// needed are the jobs that job waits for, each once, as far as there are such.
+func (c *checker) needed(job *Job) []*Job {
+	var needed []*Job
+	seen := make(map[*Job]bool, len(job.Needs))
+	for _, n := range job.Needs {
+		if other := c.jobs[strings.ToLower(n.Value)]; other != nil && !seen[other] {
+			seen[other] = true
+			needed = append(needed, other)
+		}
+	}
+	return needed
+}

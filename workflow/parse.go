@@ -1,0 +1,241 @@
+package workflow
+
+// Parse reads a workflow file. It never panics, and its time and memory are
+// linear in the size of src, which is bounded. All problems found are given,
+// in file order. The Workflow is nil only where src cannot be read as YAML at
+// all; else it holds what could be made out, so that Check can go on with it.
+func Parse(file string, src []byte) (*Workflow, []Problem) {
+	root, problems := readYAML(file, src)
+	if root == nil {
+		return nil, sortProblems(problems)
+	}
+	p := &fileParser{collector: collector{file: file, problems: problems}}
+	w := &Workflow{File: file, Src: src}
+	p.workflow(w, root)
+	return w, sortProblems(p.problems)
+}
+
+// Validate is Parse, Check and NewPlan of the whole file: all that can be said
+// about it without running it. The Plan is nil where there are errors.
+func Validate(file string, src []byte) (*Workflow, *Plan, []Problem) {
+	w, problems := Parse(file, src)
+	if w == nil {
+		return nil, nil, problems
+	}
+	problems = sortProblems(append(problems, Check(w)...))
+	if HasErrors(problems) {
+		return w, nil, problems
+	}
+	plan, more := NewPlan(w, "")
+	return w, plan, sortProblems(append(problems, more...))
+}
+
+// fileParser shapes Values into a Workflow.
+type fileParser struct {
+	collector
+	defaults  Defaults // of the workflow
+	inherited Defaults // of the steps of the job being read
+}
+
+func (p *fileParser) workflow(w *Workflow, root *Value) {
+	if root.Kind != Mapping {
+		p.errorf(root, "syntax", "start with `on:` and `jobs:`", "a workflow is a mapping, found %s", describe(root))
+		return
+	}
+	keys := []string{"name", "description", "run-name", "on", "env", "defaults", "concurrency", "permissions", "jobs"}
+	var on, jobs *Value
+	for _, e := range root.Entries {
+		switch v := e.Value; e.Key.Text {
+		case "name":
+			w.Name = p.scalar(e)
+		case "description":
+			p.scalar(e)
+		case "run-name":
+			w.RunName = p.scalar(e)
+		case "on":
+			on = v
+			w.On = p.triggers(v)
+		case "env":
+			w.Env = p.environment(e)
+		case "defaults":
+			w.Defaults = p.defaultsOf(e)
+			p.defaults = w.Defaults
+		case "concurrency":
+			w.Concurrency = p.concurrency(e)
+		case "permissions":
+			w.Permissions = p.permissions(e)
+		case "jobs":
+			jobs = v
+		default:
+			p.unknown(e.Key, "a workflow", keys)
+		}
+	}
+	if on == nil {
+		p.errorf(root, "missing-key", "say when it runs, for example `on: workflow_dispatch`", "the workflow has no `on:`")
+	}
+	if jobs == nil {
+		p.errorf(root, "missing-key", "add `jobs:` with at least one job", "the workflow has no `jobs:`")
+		return
+	}
+	p.jobs(w, jobs)
+}
+
+func (p *fileParser) unknown(key *Value, where string, allowed []string) {
+	p.errorf(key, "unknown-key", suggest(key.Text, allowed), "unknown key %q in %s", key.Text, where)
+}
+
+func (p *fileParser) notYet(key *Value) {
+	p.errorf(key, "unsupported", "remove it for now", "`%s` is not supported yet", key.Text)
+}
+
+// isNull says that nothing is written where a value is expected.
+func isNull(v *Value) bool {
+	return v == nil || v.Kind == Scalar && v.Plain == nil && !v.Quoted
+}
+
+func (p *fileParser) empty(e Entry) bool {
+	if !isNull(e.Value) {
+		return false
+	}
+	p.errorf(e.Key, "type", "give it a value or remove the key", "`%s` is empty", e.Key.Text)
+	return true
+}
+
+// scalar takes a text, number, boolean or expression.
+func (p *fileParser) scalar(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	if e.Value.Kind != Scalar {
+		p.errorf(e.Value, "type", "", "`%s` must be a text, found %s", e.Key.Text, describe(e.Value))
+		return nil
+	}
+	return p.prepare(e.Value)
+}
+
+// mapping takes a mapping, or an expression that gives one.
+func (p *fileParser) mapping(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	if v := e.Value; v.Kind == Mapping || v.isExpression() {
+		return p.prepare(v)
+	}
+	p.errorf(e.Value, "type", "", "`%s` must be a mapping, found %s", e.Key.Text, describe(e.Value))
+	return nil
+}
+
+// environment takes a mapping of texts.
+func (p *fileParser) environment(e Entry) *Value {
+	if isNull(e.Value) {
+		return nil
+	}
+	v := p.mapping(e)
+	if v == nil {
+		return nil
+	}
+	for _, e := range v.Entries {
+		if e.Value.Kind != Scalar {
+			p.errorf(e.Value, "type", "write toJSON text, or one variable for each value", "variable %q must be a text, found %s", e.Key.Text, describe(e.Value))
+		}
+	}
+	return v
+}
+
+// isExpression says whether the scalar is one whole ${{ }}.
+func (v *Value) isExpression() bool {
+	return v.Kind == Scalar && v.template() != nil && v.template().whole
+}
+
+// prepare parses the templates inside v once, for all later evaluations.
+func (p *fileParser) prepare(v *Value) *Value {
+	if v == nil || v.tpl != nil {
+		return v
+	}
+	v.tpl = v.template()
+	for _, item := range v.Items {
+		p.prepare(item)
+	}
+	for _, e := range v.Entries {
+		p.prepare(e.Value)
+	}
+	return v
+}
+
+func (p *fileParser) defaultsOf(e Entry) Defaults {
+	var d Defaults
+	if p.empty(e) {
+		return d
+	}
+	if e.Value.Kind != Mapping {
+		p.errorf(e.Value, "type", "", "`defaults` must be a mapping, found %s", describe(e.Value))
+		return d
+	}
+	for _, e := range e.Value.Entries {
+		switch e.Key.Text {
+		case "run":
+			p.runDefaults(e, &d)
+		case "runtime":
+			d.Runtime = p.runtimeBlock(e)
+		case "docker":
+			d.Docker = p.dockerBlock(e)
+		case "workspace":
+			d.Workspace = p.scalar(e)
+		default:
+			p.unknown(e.Key, "`defaults`", []string{"run", "runtime", "docker", "workspace"})
+		}
+	}
+	return d
+}
+
+func (p *fileParser) runDefaults(e Entry, d *Defaults) {
+	if p.empty(e) {
+		return
+	}
+	if e.Value.Kind != Mapping {
+		p.errorf(e.Value, "type", "", "`defaults.run` must be a mapping, found %s", describe(e.Value))
+		return
+	}
+	for _, e := range e.Value.Entries {
+		switch e.Key.Text {
+		case "shell":
+			d.Shell = p.scalar(e)
+		case "working-directory":
+			d.WorkingDirectory = p.scalar(e)
+		default:
+			p.unknown(e.Key, "`defaults.run`", []string{"shell", "working-directory"})
+		}
+	}
+}
+
+func (p *fileParser) concurrency(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	switch e.Value.Kind {
+	case Sequence:
+		p.errorf(e.Value, "type", "", "`concurrency` must be a group name or a mapping, found a list")
+		return nil
+	case Mapping:
+		group := false
+		for _, e := range e.Value.Entries {
+			switch e.Key.Text {
+			case "group":
+				group = true
+				p.scalar(e)
+			case "cancel-in-progress":
+				p.scalar(e)
+			case "queue":
+				if v := p.scalar(e); v != nil && v.template() == nil && v.Text != "single" && v.Text != "max" {
+					p.errorf(v, "type", suggest(v.Text, []string{"single", "max"}), "unknown queue %q", v.Text)
+				}
+			default:
+				p.unknown(e.Key, "`concurrency`", []string{"group", "cancel-in-progress", "queue"})
+			}
+		}
+		if !group {
+			p.errorf(e.Key, "missing-key", "add `group:`", "`concurrency` has no `group`")
+		}
+	}
+	return p.prepare(e.Value)
+}

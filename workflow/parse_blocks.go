@@ -1,0 +1,129 @@
+package workflow
+
+import "slices"
+
+// dockerBlock spells out `docker: IMAGE`; `docker: false` stays as it is and
+// `docker: true` asks for a box with nothing else said.
+func (p *fileParser) dockerBlock(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	v := e.Value
+	switch v.Kind {
+	case Sequence:
+		p.errorf(v, "type", "write an image, false, or a mapping", "`docker` must be an image, false or a mapping, found a list")
+		return nil
+	case Scalar:
+		switch plain := v.Plain.(type) {
+		case bool:
+			if plain {
+				return &Value{Kind: Mapping, Pos: v.Pos, EndLine: v.EndLine, src: v.src}
+			}
+			return v
+		case float64:
+			p.errorf(v, "type", "write an image, false, or a mapping", "`docker` must be an image, false or a mapping, found %s", describe(v))
+			return nil
+		}
+		return p.prepare(wrap("image", v))
+	}
+	p.known(v, "`docker`", dockerKeys())
+	return p.prepare(v)
+}
+
+// runtimeBlock spells out `runtime: sdk`.
+func (p *fileParser) runtimeBlock(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	v := e.Value
+	switch v.Kind {
+	case Sequence:
+		p.errorf(v, "type", "write `runtime: sdk` or `runtime: {type: cli, engine: claude}`", "`runtime` must be a type or a mapping, found a list")
+		return nil
+	case Scalar:
+		return p.prepare(wrap("type", v))
+	}
+	p.known(v, "`runtime`", runtimeKeys())
+	return p.prepare(v)
+}
+
+func (p *fileParser) known(v *Value, where string, allowed []string) {
+	for _, e := range v.Entries {
+		if !slices.Contains(allowed, e.Key.Text) {
+			p.unknown(e.Key, where, allowed)
+		}
+	}
+}
+
+func dockerKeys() []string {
+	return []string{"image", "pull", "memory", "cpus", "cpu-shares", "cpu-period", "cpu-quota", "pids-limit", "network", "user",
+		"volumes", "tmpfs", "env", "labels", "ports", "ulimits", "shm-size", "read-only", "ephemeral", "max-containers",
+		"oci-runtime", "auth", "host-config", "privileged"}
+}
+
+func runtimeKeys() []string {
+	return []string{"type", "engine", "model", "fallback-model", "max-turns", "max-cost-usd", "max-tokens", "system-prompt",
+		"append-system-prompt", "allowed-tools", "denied-tools", "permission-mode", "mcp-servers", "session", "output-schema",
+		"env", "args", "base-url"}
+}
+
+// wrap makes the mapping {key: v}.
+func wrap(key string, v *Value) *Value {
+	k := &Value{Pos: v.Pos, EndLine: v.Pos.Line, Text: key, Plain: key, size: 1}
+	return &Value{Kind: Mapping, Pos: v.Pos, EndLine: v.EndLine, Entries: []Entry{{k, v}}, src: v.src, size: v.size + 1}
+}
+
+// Merge lays values over each other, the nearest (last) winning: mappings merge
+// key by key, `env` and `labels` in them too; everything else, a network's
+// mapping among it, is replaced. A scalar (`docker: false`) replaces what lies
+// below it, and a mapping above it starts afresh. Values are never changed.
+func Merge(values ...*Value) *Value {
+	var merged *Value
+	for _, v := range values {
+		switch {
+		case v == nil:
+		case merged == nil || merged.Kind != Mapping || v.Kind != Mapping:
+			merged = v
+		default:
+			merged = overlay(merged, v)
+		}
+	}
+	return merged
+}
+
+func overlay(below, above *Value) *Value {
+	m := &Value{Kind: Mapping, Pos: above.Pos, EndLine: above.EndLine, src: above.src}
+	m.Entries = append(m.Entries, below.Entries...)
+next:
+	for _, e := range above.Entries {
+		for i, old := range m.Entries {
+			if old.Key.Text != e.Key.Text {
+				continue
+			}
+			if k := e.Key.Text; k == "env" || k == "labels" {
+				e.Value = Merge(old.Value, e.Value)
+			}
+			m.Entries[i] = e
+			continue next
+		}
+		m.Entries = append(m.Entries, e)
+	}
+	for _, e := range m.Entries {
+		m.size += e.Value.size
+	}
+	m.size++
+	return m
+}
+
+// Get gives the value of key in a mapping; nil where there is none.
+func (v *Value) Get(key string) *Value {
+	if v == nil {
+		return nil
+	}
+	for _, e := range v.Entries {
+		if e.Key.Text == key {
+			return e.Value
+		}
+	}
+	return nil
+}

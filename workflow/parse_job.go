@@ -1,0 +1,178 @@
+package workflow
+
+import "strconv"
+
+func jobKeys() []string {
+	return []string{"name", "needs", "if", "runs-on", "env", "defaults", "strategy", "continue-on-error", "timeout-minutes",
+		"concurrency", "environment", "permissions", "outputs", "runtime", "docker", "workspace", "steps"}
+}
+
+func (p *fileParser) jobs(w *Workflow, jobs *Value) {
+	if jobs.Kind != Mapping || len(jobs.Entries) == 0 {
+		p.errorf(jobs, "type", "write `jobs:` and below it `build:` with `steps:`", "`jobs` must be a mapping with at least one job, found %s", describe(jobs))
+		return
+	}
+	for _, e := range jobs.Entries {
+		job := &Job{ID: e.Key.Text, Pos: e.Key.Pos}
+		if e.Value.Kind != Mapping {
+			p.errorf(e.Value, "type", "", "job %q must be a mapping with `steps`, found %s", job.ID, describe(e.Value))
+			continue
+		}
+		w.Jobs = append(w.Jobs, job)
+		p.job(job, e.Value)
+	}
+}
+
+func (p *fileParser) job(job *Job, v *Value) {
+	var steps *Value
+	reused := false
+	for _, e := range v.Entries {
+		switch e.Key.Text {
+		case "name":
+			job.Name = p.scalar(e)
+		case "needs":
+			job.Needs = p.needs(e)
+		case "if":
+			job.If = p.condition(e)
+		case "runs-on":
+			job.RunsOn = p.runsOn(e)
+		case "env":
+			job.Env = p.environment(e)
+		case "defaults":
+			job.Defaults = p.defaultsOf(e)
+		case "strategy":
+			job.Strategy = p.strategy(e)
+		case "continue-on-error":
+			job.ContinueOnError = p.scalar(e)
+		case "timeout-minutes":
+			job.TimeoutMinutes = p.scalar(e)
+		case "concurrency":
+			job.Concurrency = p.concurrency(e)
+		case "environment":
+			job.Environment = p.deployment(e)
+		case "permissions":
+			job.Permissions = p.permissions(e)
+		case "outputs":
+			job.Outputs = p.environment(e)
+		case "runtime":
+			job.Runtime = p.runtimeBlock(e)
+		case "docker":
+			job.Docker = p.dockerBlock(e)
+		case "workspace":
+			job.Workspace = p.scalar(e)
+		case "steps":
+			steps = e.Value
+		case "uses", "with", "secrets":
+			reused = true
+			p.notYet(e.Key)
+		case "container", "services", "snapshot":
+			p.notYet(e.Key)
+		default:
+			p.unknown(e.Key, "a job", jobKeys())
+		}
+	}
+	p.steps(job, steps, reused)
+}
+
+func (p *fileParser) steps(job *Job, steps *Value, reused bool) {
+	if steps == nil {
+		if !reused {
+			p.named(Name{job.ID, job.Pos}, "missing-key", "add `steps:` with a `run:` or a `prompt:`", "job %q has no `steps`", job.ID)
+		}
+		return
+	}
+	if steps.Kind != Sequence || len(steps.Items) == 0 {
+		p.errorf(steps, "type", "write `- run: …` or `- prompt: …`", "`steps` of job %q must be a list with at least one step, found %s", job.ID, describe(steps))
+		return
+	}
+	p.inherit(job)
+	for i, item := range steps.Items {
+		step := &Step{ID: "step-" + strconv.Itoa(i+1), Index: i, Pos: item.Pos}
+		if item.Kind != Mapping {
+			p.errorf(item, "type", "write `- run: …` or `- prompt: …`", "a step must be a mapping, found %s", describe(item))
+			continue
+		}
+		job.Steps = append(job.Steps, step)
+		p.step(job, step, item)
+	}
+}
+
+func (p *fileParser) needs(e Entry) []Name {
+	items := []*Value{e.Value}
+	if e.Value.Kind == Sequence {
+		items = e.Value.Items
+	} else if p.empty(e) {
+		return nil
+	}
+	var names []Name
+	for _, item := range items {
+		if item.Kind != Scalar || item.Text == "" {
+			p.errorf(item, "type", "", "`needs` must name jobs, found %s", describe(item))
+			continue
+		}
+		pos := item.Pos
+		if item.Quoted {
+			pos = item.locate(0)
+		}
+		names = append(names, Name{item.Text, pos})
+	}
+	return names
+}
+
+func (p *fileParser) runsOn(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	if e.Value.Kind == Mapping {
+		for _, k := range e.Value.Entries {
+			if k.Key.Text != "group" && k.Key.Text != "labels" {
+				p.unknown(k.Key, "`runs-on`", []string{"group", "labels"})
+			}
+		}
+	}
+	return p.prepare(e.Value)
+}
+
+func (p *fileParser) deployment(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	switch e.Value.Kind {
+	case Sequence:
+		p.errorf(e.Value, "type", "", "`environment` must be a name or a mapping, found a list")
+	case Mapping:
+		for _, k := range e.Value.Entries {
+			switch k.Key.Text {
+			case "name", "url", "deployment":
+				p.scalar(k)
+			default:
+				p.unknown(k.Key, "`environment`", []string{"name", "url", "deployment"})
+			}
+		}
+	}
+	return p.prepare(e.Value)
+}
+
+func (p *fileParser) strategy(e Entry) *Strategy {
+	if p.empty(e) {
+		return nil
+	}
+	s := &Strategy{Pos: e.Key.Pos}
+	if e.Value.Kind != Mapping {
+		p.errorf(e.Value, "type", "", "`strategy` must be a mapping, found %s", describe(e.Value))
+		return s
+	}
+	for _, e := range e.Value.Entries {
+		switch e.Key.Text {
+		case "matrix":
+			s.Matrix = p.mapping(e)
+		case "fail-fast":
+			s.FailFast = p.scalar(e)
+		case "max-parallel":
+			s.MaxParallel = p.scalar(e)
+		default:
+			p.unknown(e.Key, "`strategy`", []string{"matrix", "fail-fast", "max-parallel"})
+		}
+	}
+	return s
+}

@@ -1,0 +1,100 @@
+package workflow
+
+func stepKeys() []string {
+	return []string{"id", "name", "if", "run", "prompt", "prompt-file", "env", "shell", "working-directory", "timeout-minutes",
+		"continue-on-error", "retry", "runtime", "docker", "workspace"}
+}
+
+func (p *fileParser) step(job *Job, s *Step, v *Value) {
+	var runtime, docker, workspace *Value
+	for _, e := range v.Entries {
+		switch e.Key.Text {
+		case "id":
+			if id := p.scalar(e); id != nil {
+				s.ID, s.Declared, s.idAt = id.Text, true, id
+			}
+		case "name":
+			s.Name = p.scalar(e)
+		case "if":
+			s.If = p.condition(e)
+		case "run":
+			s.Run = p.scalar(e)
+		case "prompt":
+			s.Prompt = p.scalar(e)
+		case "prompt-file":
+			s.PromptFile = p.scalar(e)
+		case "env":
+			s.Env = p.environment(e)
+		case "shell":
+			s.Shell = p.scalar(e)
+		case "working-directory":
+			s.WorkingDirectory = p.scalar(e)
+		case "timeout-minutes":
+			s.TimeoutMinutes = p.scalar(e)
+		case "continue-on-error":
+			s.ContinueOnError = p.scalar(e)
+		case "retry":
+			s.Retry = p.retry(e)
+		case "runtime":
+			runtime = p.runtimeBlock(e)
+		case "docker":
+			docker = p.dockerBlock(e)
+		case "workspace":
+			workspace = p.scalar(e)
+		case "uses":
+			s.unsupported = true
+			p.notYet(e.Key)
+		case "parallel", "wait", "wait-all", "cancel":
+			s.unsupported = true
+			p.notYet(e.Key)
+		case "with", "background", "needs":
+			p.notYet(e.Key)
+		default:
+			p.unknown(e.Key, "a step", stepKeys())
+		}
+	}
+	s.Runtime = Merge(p.inherited.Runtime, runtime)
+	s.Docker = Merge(p.inherited.Docker, docker)
+	s.Workspace = Merge(p.inherited.Workspace, workspace)
+}
+
+// inherit merges what all steps of a job have in common, once for all of them.
+func (p *fileParser) inherit(job *Job) {
+	p.inherited.Runtime = Merge(p.defaults.Runtime, job.Defaults.Runtime, job.Runtime)
+	p.inherited.Docker = Merge(p.defaults.Docker, job.Defaults.Docker, job.Docker)
+	p.inherited.Workspace = Merge(p.defaults.Workspace, job.Defaults.Workspace, job.Workspace)
+}
+
+// condition takes what may stand after `if:` and parses it as an expression.
+func (p *fileParser) condition(e Entry) *Value {
+	if isNull(e.Value) {
+		return nil
+	}
+	v := p.scalar(e)
+	if v != nil {
+		v.conditionTemplate()
+	}
+	return v
+}
+
+// retry spells out the short form `retry: 2`.
+func (p *fileParser) retry(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	v := e.Value
+	switch v.Kind {
+	case Sequence:
+		p.errorf(v, "type", "write `retry: 2` or `retry: {max: 2, on: [rate_limited]}`", "`retry` must be a number or a mapping, found a list")
+		return nil
+	case Scalar:
+		v = wrap("max", v)
+	case Mapping:
+		for _, k := range v.Entries {
+			if k.Key.Text != "max" && k.Key.Text != "on" {
+				p.unknown(k.Key, "`retry`", []string{"max", "on"})
+			}
+		}
+	}
+	return p.prepare(v)
+}
