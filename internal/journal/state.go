@@ -154,7 +154,7 @@ func (f *Fold) Add(e event.Event) {
 func (f *Fold) addRecord(r record) {
 	f.add(r.event())
 	if r.Type == event.StepFinished && r.Log != nil {
-		f.step(r.event()).Log = *r.Log
+		f.stepOf(r.event()).Log = *r.Log
 	}
 }
 
@@ -171,10 +171,10 @@ func (f *Fold) add(e event.Event) {
 	case event.RunFinished:
 		f.state.Status, f.state.Outcome, f.state.Finished = status(e.Outcome), e.Outcome, e.Time
 	case event.JobStarted:
-		j := f.job(e.Job)
+		j := f.jobOf(e.Job)
 		j.Status, j.Started, j.Name = Running, e.Time, e.Name
 	case event.JobFinished:
-		j := f.job(e.Job)
+		j := f.jobOf(e.Job)
 		j.Status, j.Outcome, j.Finished = status(e.Outcome), e.Outcome, e.Time
 	case event.Annotation, event.Notice:
 		if e.Note != nil && len(f.state.Notes) < maxNotes {
@@ -191,11 +191,11 @@ func (f *Fold) addToStep(e event.Event) {
 	}
 	if e.Step == "" {
 		if e.Type == event.Condition {
-			f.job(e.Job).Condition = e.Text
+			f.jobOf(e.Job).Condition = e.Text
 		}
 		return
 	}
-	s := f.step(e)
+	s := f.stepOf(e)
 	switch e.Type {
 	case event.StepStarted:
 		if s.Started.IsZero() {
@@ -222,7 +222,10 @@ func (f *Fold) addToStep(e event.Event) {
 		s.Box = e.Box
 	case event.Exchange:
 		if e.Exchange != nil {
-			s.Usage = addUsage(s.Usage, e.Exchange.Usage)
+			u := e.Exchange.Usage
+			// A call that used nothing has no price to be missed.
+			u.CostKnown = u.CostKnown || u.InputTokens+u.OutputTokens == 0
+			s.Usage = s.Usage.Add(u)
 		}
 	case event.Summary:
 		s.Summary += e.Text
@@ -238,7 +241,7 @@ func (f *Fold) settle(s *StepState) {
 	any := false
 	for _, o := range append(slices.Clone(s.Retries), orZero(s.Outcome)) {
 		if o.Usage != nil {
-			told, any = addUsage(told, *o.Usage), true
+			told, any = told.Add(*o.Usage), true
 		}
 	}
 	if any && s.Usage.Requests == 0 {
@@ -253,22 +256,6 @@ func orZero(o *event.Outcome) event.Outcome {
 	return *o
 }
 
-func addUsage(a, b event.Usage) event.Usage {
-	known := b.CostKnown
-	if a != (event.Usage{}) {
-		known = a.CostKnown && (b.CostKnown || b == event.Usage{})
-	}
-	return event.Usage{
-		Requests:         a.Requests + b.Requests,
-		InputTokens:      a.InputTokens + b.InputTokens,
-		OutputTokens:     a.OutputTokens + b.OutputTokens,
-		CacheReadTokens:  a.CacheReadTokens + b.CacheReadTokens,
-		CacheWriteTokens: a.CacheWriteTokens + b.CacheWriteTokens,
-		CostUSD:          a.CostUSD + b.CostUSD,
-		CostKnown:        known,
-	}
-}
-
 func status(o *event.Outcome) Status {
 	switch {
 	case o == nil:
@@ -279,7 +266,7 @@ func status(o *event.Outcome) Status {
 	return Status(o.Outcome)
 }
 
-func (f *Fold) job(id string) *JobState {
+func (f *Fold) jobOf(id string) *JobState {
 	if j, ok := f.jobs[id]; ok {
 		return j
 	}
@@ -292,7 +279,7 @@ func (f *Fold) job(id string) *JobState {
 	return j
 }
 
-func (f *Fold) step(e event.Event) *StepState {
+func (f *Fold) stepOf(e event.Event) *StepState {
 	key := stepKey{e.Job, e.Step}
 	if s, ok := f.steps[key]; ok {
 		return s
@@ -305,7 +292,7 @@ func (f *Fold) step(e event.Event) *StepState {
 		s.Name = e.Step
 	}
 	f.steps[key] = s
-	j := f.job(e.Job)
+	j := f.jobOf(e.Job)
 	j.Steps = append(j.Steps, s)
 	return s
 }
@@ -314,10 +301,19 @@ func (f *Fold) step(e event.Event) *StepState {
 func (f *Fold) State() RunState {
 	f.state.Usage = event.Usage{}
 	for _, s := range f.state.Steps() {
-		f.state.Usage = addUsage(f.state.Usage, s.Usage)
+		f.state.Usage = f.state.Usage.Add(s.Usage)
 	}
 	return f.state
 }
+
+// Info is what the run said of itself when it started.
+func (f *Fold) Info() event.RunInfo { return f.state.Info }
+
+// Job finds a job's leg; nil where there is none.
+func (f *Fold) Job(id string) *JobState { return f.jobs[id] }
+
+// Step finds a step; nil where there is none.
+func (f *Fold) Step(job, step string) *StepState { return f.steps[stepKey{job, step}] }
 
 // died turns what still runs into Died.
 func (f *Fold) died() {

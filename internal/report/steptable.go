@@ -1,0 +1,91 @@
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/internal/journal"
+)
+
+// tableMax bounds the steps listed; of more, those that went well are counted.
+const tableMax = 100
+
+// stepTable is the table a run ends with: its steps, and totals of the agent
+// steps, the run: steps, and the whole.
+func stepTable(s journal.RunState, p paint, now time.Time) string {
+	steps := s.Steps()
+	rows := [][]cell{header("JOB", "STEP", "RESULT", "DURATION", "TOKENS IN", "OUT", "COST")}
+	hidden := 0
+	for _, st := range steps {
+		if len(steps) > tableMax && st.Status == journal.Success {
+			hidden++
+			continue
+		}
+		rows = append(rows, stepRow(st, now))
+	}
+	if len(rows) > tableMax {
+		hidden += len(rows) - 1 - tableMax
+		rows = rows[:tableMax+1]
+	}
+	if hidden > 0 {
+		rows = append(rows, []cell{{}, {fmt.Sprintf("and %d more", hidden), dim}})
+	}
+	rows = append(rows, totals(s, now)...)
+	return table(p, []bool{false, false, false, true, true, true, true}, rows)
+}
+
+func stepRow(st *journal.StepState, now time.Time) []cell {
+	sign, sgr := stepMark(st)
+	name := oneLine(st.Name, 40)
+	if st.Attempts > 1 {
+		name += fmt.Sprintf(" (%d attempts)", st.Attempts)
+	}
+	took := ""
+	if st.Status != journal.Skipped {
+		took = Duration(st.Duration(now))
+	}
+	return []cell{
+		{text: oneLine(st.Job, labelMax)}, {text: name},
+		{sign + " " + oneLine(result(st.Status, st.Outcome), 40), sgr},
+		{text: took}, {text: tokensIn(st.Usage)}, {text: tokensOut(st.Usage)}, {text: Cost(st.Usage)},
+	}
+}
+
+func totals(s journal.RunState, now time.Time) [][]cell {
+	var kinds [2]struct {
+		n    int
+		took time.Duration
+		u    event.Usage
+	}
+	for _, st := range s.Steps() {
+		k := &kinds[0]
+		if st.Info.Kind == "agent" {
+			k = &kinds[1]
+		}
+		if st.Status == journal.Skipped {
+			continue
+		}
+		k.n++
+		k.took += st.Duration(now)
+		k.u = k.u.Add(st.Usage)
+	}
+	var rows [][]cell
+	for i, what := range []string{"run step", "agent step"} {
+		k := kinds[i]
+		if k.n == 0 {
+			continue
+		}
+		rows = append(rows, []cell{{}, {plural(k.n, what), dim}, {}, {Duration(k.took), dim},
+			{tokensIn(k.u), dim}, {tokensOut(k.u), dim}, {Cost(k.u), dim}})
+	}
+	return append(rows, []cell{{"total", bold}, {}, {}, {Duration(s.Duration(now)), bold},
+		{tokensIn(s.Usage), bold}, {tokensOut(s.Usage), bold}, {Cost(s.Usage), bold}})
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
