@@ -1,0 +1,207 @@
+package workspace
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+)
+
+// privateGit makes the repository that boxes see at .git: refs, HEAD and index
+// are copies, objects are borrowed from a read-only mount of the real ones,
+// hooks and config are its own. No file of the real .git can be written from a
+// box. It gives no mounts where the project is no repository.
+func (w *Workspace) privateGit() ([]sandbox.Mount, error) {
+	real := filepath.Join(w.project, ".git")
+	st, err := os.Lstat(real)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	gitDir := real
+	if st.Mode().IsRegular() {
+		if gitDir, err = readGitFile(real); err != nil {
+			return nil, err
+		}
+	}
+	common := gitDir
+	if b, err := os.ReadFile(filepath.Join(gitDir, "commondir")); err == nil {
+		common = resolve(gitDir, strings.TrimSpace(string(b)))
+	}
+	private := filepath.Join(w.runDir, "git")
+	mounts, err := w.fillGit(private, gitDir, common)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.giveTree(private); err != nil {
+		return nil, err
+	}
+	if st.IsDir() || w.staged != nil {
+		return append(mounts, sandbox.Mount{Source: private, Target: BoxDir + "/.git"}), nil
+	}
+	// A worktree's .git is a file: a file of our own takes its place.
+	pointer := filepath.Join(w.runDir, "git", "herd-gitfile")
+	if err := os.WriteFile(pointer, []byte("gitdir: "+boxGit+"\n"), 0o644); err != nil {
+		return nil, err
+	}
+	return append(mounts,
+		sandbox.Mount{Source: private, Target: boxGit},
+		sandbox.Mount{Source: pointer, Target: BoxDir + "/.git", ReadOnly: true}), nil
+}
+
+func readGitFile(name string) (string, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	dir, ok := strings.CutPrefix(strings.TrimSpace(string(b)), "gitdir: ")
+	if !ok {
+		return "", fmt.Errorf("%s is not a gitdir file", name)
+	}
+	return resolve(filepath.Dir(name), dir), nil
+}
+
+func resolve(base, p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(base, p)
+}
+
+// fillGit writes the private repository and gives the read-only mounts of the
+// real object stores.
+func (w *Workspace) fillGit(private, gitDir, common string) ([]sandbox.Mount, error) {
+	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags", "hooks", "info"} {
+		if err := os.MkdirAll(filepath.Join(private, d), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	var mounts []sandbox.Mount
+	var alternates strings.Builder
+	for i, store := range objectStores(filepath.Join(common, "objects")) {
+		target := boxObjects
+		if i > 0 {
+			target += "-" + strconv.Itoa(i)
+		}
+		mounts = append(mounts, sandbox.Mount{Source: store, Target: target, ReadOnly: true})
+		alternates.WriteString(target + "\n")
+	}
+	if err := os.WriteFile(filepath.Join(private, "objects/info/alternates"), []byte(alternates.String()), 0o644); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(private, "config"), []byte(privateConfig(common)), 0o644); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct{ from, name string }{{gitDir, "HEAD"}, {gitDir, "index"}, {common, "packed-refs"}, {common, "shallow"}, {common, "info/exclude"}} {
+		b, err := os.ReadFile(filepath.Join(f.from, f.name))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(private, f.name), b, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return mounts, copyRefs(filepath.Join(common, "refs"), filepath.Join(private, "refs"))
+}
+
+// objectStores are the object directories of a repository: its own and, where
+// it borrows, those of others.
+func objectStores(objects string) []string {
+	stores := []string{objects}
+	for i := 0; i < len(stores) && len(stores) < 16; i++ {
+		b, err := os.ReadFile(filepath.Join(stores[i], "info/alternates"))
+		if err != nil {
+			continue
+		}
+		for _, line := range strings.Split(string(b), "\n") {
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			if dir := resolve(stores[i], line); isDir(dir) {
+				stores = append(stores, dir)
+			}
+		}
+	}
+	return stores
+}
+
+func isDir(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.IsDir()
+}
+
+// privateConfig keeps what says how objects are stored and nothing else of the
+// real configuration: the rest may name programs to run.
+func privateConfig(common string) string {
+	c := "[core]\n\tbare = false\n\tlogallrefupdates = true\n\tfilemode = true\n"
+	version := "0"
+	b, _ := os.ReadFile(filepath.Join(common, "config"))
+	if strings.Contains(strings.ToLower(string(b)), "objectformat = sha256") {
+		version = "1"
+		c += "[extensions]\n\tobjectformat = sha256\n"
+	}
+	return c + "[core]\n\trepositoryformatversion = " + version + "\n[user]\n\tname = herd-runner\n\temail = herd-runner@localhost\n"
+}
+
+func copyRefs(from, to string) error {
+	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		switch {
+		case d.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case d.Type().IsRegular():
+			b, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(target, b, 0o644)
+		}
+		return nil
+	})
+}
+
+// giveTree gives a directory of ours to the box's user.
+func (w *Workspace) giveTree(dir string) error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(name, w.uid, w.gid)
+	})
+}
+
+// quarantineGit moves a .git that appeared during the run out of the project:
+// its hooks and configuration would run on this machine at the next git command.
+func (w *Workspace) quarantineGit() (string, error) {
+	made := filepath.Join(w.project, ".git")
+	if _, err := os.Lstat(made); os.IsNotExist(err) {
+		return "", nil
+	}
+	to := filepath.Join(w.runDir, "quarantine", "git")
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Rename(made, to); err != nil {
+		return "", fmt.Errorf("take away the .git that a step made: %w", err)
+	}
+	return "a step made a .git in the project; it was moved to " + to + ", look at its hooks and config before you use it", nil
+}

@@ -1,0 +1,185 @@
+// Package workspace prepares what boxes see of the project directory and brings
+// their work back. It stands between the executor, which asks for a layout per
+// box, and the person's own tree, which it never chowns and whose .git no box
+// ever gets.
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+)
+
+// Where things are in every box.
+const (
+	BoxDir     = "/workspace"
+	boxHome    = "/herd/home"
+	boxTemp    = "/herd/temp"
+	boxGit     = "/herd/git"
+	boxObjects = "/herd/git-objects"
+)
+
+// rootlessUID is the user of boxes where the project belongs to root.
+const rootlessUID = 1000
+
+// Options say what Open prepares.
+type Options struct {
+	Project string // the person's directory
+	RunDir  string // of this run, under Project/.herd; exists
+	// Boxes says that some step runs in a box. Without it the steps work in
+	// Project itself and nothing is prepared.
+	Boxes bool
+}
+
+// Workspace is the project as the steps of one run see it. Safe for concurrent
+// use, except Finish.
+type Workspace struct {
+	project, runDir string
+	root            string
+	uid, gid        int
+	staged          manifest // nil: the steps work in the project itself
+	hadGit          bool
+
+	mu      sync.Mutex
+	boxes   int
+	gitOnce sync.Once
+	git     []sandbox.Mount
+	gitErr  error
+}
+
+// Open prepares the workspace. A project that belongs to root is copied to a
+// clone the runner owns, because no box runs as root; Finish brings the changes
+// back. Errors are for the person.
+func Open(o Options) (*Workspace, error) {
+	project, err := filepath.Abs(o.Project)
+	if err != nil {
+		return nil, err
+	}
+	if project, err = filepath.EvalSymlinks(project); err != nil {
+		return nil, fmt.Errorf("workspace: %w", err)
+	}
+	w := &Workspace{project: project, runDir: o.RunDir, root: project}
+	if !o.Boxes {
+		return w, nil
+	}
+	st, err := os.Stat(project)
+	if err != nil {
+		return nil, fmt.Errorf("workspace: %w", err)
+	}
+	owner, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, errors.New("workspace: this system does not tell who owns a directory")
+	}
+	w.uid, w.gid = int(owner.Uid), int(owner.Gid)
+	if me := os.Getuid(); me != 0 && w.uid != me {
+		return nil, fmt.Errorf("workspace %s belongs to uid %d, and you are uid %d: the box's user could not write to it; run as its owner, or use a copy of your own", project, w.uid, me)
+	}
+	if _, err := os.Lstat(filepath.Join(project, ".git")); err == nil {
+		w.hadGit = true
+	}
+	if w.uid == 0 {
+		w.uid, w.gid = rootlessUID, rootlessUID
+		w.root = filepath.Join(w.runDir, "workspace")
+		if w.staged, err = stage(project, w.root, w.uid, w.gid); err != nil {
+			return nil, fmt.Errorf("workspace: copy %s for an ordinary user: %w", project, err)
+		}
+	}
+	return w, nil
+}
+
+// Root is the directory on the host that the steps work in.
+func (w *Workspace) Root() string { return w.root }
+
+// Box prepares the layout of one box (see steps.Workspace).
+func (w *Workspace) Box(mode, _, _ string) (sandbox.Layout, error) {
+	w.mu.Lock()
+	w.boxes++
+	n := w.boxes
+	w.mu.Unlock()
+	switch mode {
+	case "host":
+		temp := filepath.Join(w.runDir, "temp", strconv.Itoa(n))
+		if err := w.makeDirs(temp); err != nil {
+			return sandbox.Layout{}, err
+		}
+		return sandbox.Layout{Workdir: w.root, Temp: temp}, nil
+	case "shared", "ro":
+	default:
+		return sandbox.Layout{}, fmt.Errorf("workspace: %q is not supported yet; use shared or ro", mode)
+	}
+	dir := filepath.Join(w.runDir, "boxes", strconv.Itoa(n))
+	home, temp := filepath.Join(dir, "home"), filepath.Join(dir, "temp")
+	if err := w.makeDirs(home, temp); err != nil {
+		return sandbox.Layout{}, err
+	}
+	w.gitOnce.Do(func() { w.git, w.gitErr = w.privateGit() })
+	if w.gitErr != nil {
+		return sandbox.Layout{}, fmt.Errorf("workspace: private .git: %w", w.gitErr)
+	}
+	l := sandbox.Layout{
+		User: fmt.Sprintf("%d:%d", w.uid, w.gid), Workdir: BoxDir, Home: boxHome, Temp: boxTemp,
+		Mounts: []sandbox.Mount{
+			{Source: w.root, Target: BoxDir, ReadOnly: mode == "ro"},
+			{Target: BoxDir + "/.herd"},
+			{Source: home, Target: boxHome},
+			{Source: temp, Target: boxTemp},
+		},
+	}
+	l.Mounts = append(l.Mounts, w.git...)
+	return l, nil
+}
+
+// makeDirs makes private directories that the box's user owns.
+func (w *Workspace) makeDirs(dirs ...string) error {
+	for _, d := range dirs {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return fmt.Errorf("workspace: %w", err)
+		}
+		if os.Getuid() == 0 && w.uid != 0 {
+			if err := os.Lchown(d, w.uid, w.gid); err != nil {
+				return fmt.Errorf("workspace: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// Report is what Finish did.
+type Report struct {
+	Changed []string // paths brought back to the project, sorted
+	Notices []string // what was left out and why, for the person
+}
+
+// Finish brings the work back where the steps worked in a clone, takes a .git
+// that a box made out of the project, and removes the run's temporary
+// directories. Call it once, when every box is gone.
+func (w *Workspace) Finish() (Report, error) {
+	var rep Report
+	var errs []error
+	if w.staged != nil {
+		var err error
+		if rep, err = w.staged.bringBack(w.root, w.project); err != nil {
+			errs = append(errs, err)
+		}
+		if err == nil && len(rep.Notices) == 0 {
+			errs = append(errs, os.RemoveAll(w.root))
+		}
+	}
+	if w.boxes > 0 && !w.hadGit && w.git == nil && w.root == w.project {
+		if note, err := w.quarantineGit(); err != nil {
+			errs = append(errs, err)
+		} else if note != "" {
+			rep.Notices = append(rep.Notices, note)
+		}
+	}
+	for _, d := range []string{"temp", "boxes", "git"} {
+		errs = append(errs, os.RemoveAll(filepath.Join(w.runDir, d)))
+	}
+	return rep, errors.Join(errs...)
+}

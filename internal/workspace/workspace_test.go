@@ -1,0 +1,235 @@
+package workspace
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tree writes files; a value "-> x" makes a symbolic link, "/" a directory.
+func tree(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		switch target, link := strings.CutPrefix(content, "-> "); {
+		case link:
+			err = os.Symlink(target, p)
+		case content == "/":
+			err = os.Mkdir(p, 0o755)
+		default:
+			err = os.WriteFile(p, []byte(content), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// listing reads a tree back in the form of tree.
+func listing(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	err := filepath.Walk(dir, func(p string, st os.FileInfo, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(dir, p)
+		switch {
+		case st.IsDir():
+		case st.Mode()&os.ModeSymlink != 0:
+			link, err := os.Readlink(p)
+			got[name] = "-> " + link
+			return err
+		case st.Mode().IsRegular():
+			b, err := os.ReadFile(p)
+			got[name] = string(b)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// cloned stages a project and gives both directories.
+func cloned(t *testing.T, files map[string]string) (project, clone string, m manifest) {
+	t.Helper()
+	project, clone = t.TempDir(), filepath.Join(t.TempDir(), "clone")
+	tree(t, project, files)
+	m, err := stage(project, clone, os.Getuid(), os.Getgid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return project, clone, m
+}
+
+func TestBringBack(t *testing.T) {
+	project, clone, m := cloned(t, map[string]string{
+		"keep": "1", "edit": "1", "gone": "1", "dir/gone": "1", "dir/stays": "1",
+		"becomes-dir": "1", "link": "-> keep", ".git/HEAD": "real", ".herd/x": "state",
+	})
+	for _, name := range []string{"gone", "dir/gone", "becomes-dir", "link"} {
+		if err := os.Remove(filepath.Join(clone, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree(t, clone, map[string]string{"edit": "22", "new/file": "n", "becomes-dir/x": "n", "link": "-> edit", ".git/config": "evil"})
+	if err := os.Chmod(filepath.Join(clone, "keep"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := m.bringBack(clone, project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"keep": "1", "edit": "22", "dir/stays": "1", "new/file": "n", "link": "-> edit", ".git/HEAD": "real", ".herd/x": "state"}
+	got := listing(t, project)
+	delete(want, "becomes-dir/x")
+	delete(got, "becomes-dir/x")
+	delete(got, "becomes-dir")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("project (-want +got):\n%s", diff)
+	}
+	if st, _ := os.Stat(filepath.Join(project, "keep")); st.Mode().Perm() != 0o755 {
+		t.Errorf("mode of keep: %v", st.Mode())
+	}
+	if len(rep.Changed) == 0 {
+		t.Error("nothing reported as changed")
+	}
+}
+
+// THREATS 16: what could reach out of the project is left out with a reason,
+// never followed.
+func TestBringBackRefuses(t *testing.T) {
+	project, clone, m := cloned(t, map[string]string{"a": "1", "dir/f": "1"})
+	outside := t.TempDir()
+	tree(t, clone, map[string]string{
+		"abs": "-> /etc/shadow", "up": "-> ../../x", "sub/.git/config": "evil", "sub/.GIT./hooks/x": "evil", "fine": "-> dir/f",
+	})
+	if err := syscall.Mkfifo(filepath.Join(clone, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The person's own directory became a link out of the project meanwhile.
+	if err := os.RemoveAll(filepath.Join(project, "dir")); err != nil {
+		t.Fatal(err)
+	}
+	tree(t, project, map[string]string{"dir": "-> " + outside})
+	tree(t, clone, map[string]string{"dir/new": "n"})
+	if err := os.WriteFile(filepath.Join(clone, "a"), []byte("agent"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(project, "a"), []byte("person"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := m.bringBack(clone, project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "person", "dir": "-> " + outside, "fine": "-> dir/f"}, listing(t, project)); diff != "" {
+		t.Errorf("project (-want +got):\n%s", diff)
+	}
+	if got := listing(t, outside); len(got) != 0 {
+		t.Errorf("written through the link: %v", got)
+	}
+	notices := strings.Join(rep.Notices, "\n")
+	for _, name := range []string{`"abs"`, `"up"`, `"sub/.git"`, `"sub/.GIT."`, `"fifo"`, `"a"`, `"dir/new"`} {
+		if !strings.Contains(notices, name) {
+			t.Errorf("no notice for %s in:\n%s", name, notices)
+		}
+	}
+}
+
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "safe.directory=*"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// THREATS 15: a box's .git borrows the real objects and shares nothing else.
+func TestPrivateGit(t *testing.T) {
+	for _, worktree := range []bool{false, true} {
+		project := t.TempDir()
+		git(t, project, "init", "-q")
+		tree(t, project, map[string]string{"f": "1\n"})
+		git(t, project, "add", "f")
+		git(t, project, "commit", "-qm", "one")
+		git(t, project, "config", "core.fsmonitor", "evil")
+		git(t, project, "branch", "topic/x")
+		if worktree {
+			linked := filepath.Join(t.TempDir(), "linked")
+			git(t, project, "worktree", "add", "-q", linked)
+			project = linked
+		}
+		w := &Workspace{project: project, root: project, runDir: t.TempDir(), uid: os.Getuid(), gid: os.Getgid()}
+		mounts, err := w.privateGit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets := map[string]string{}
+		for _, m := range mounts {
+			targets[m.Target] = m.Source
+			if strings.HasPrefix(m.Source, filepath.Join(project, ".git")) && !m.ReadOnly {
+				t.Errorf("a writable mount of the real repository: %+v", m)
+			}
+		}
+		if targets[boxObjects] == "" || targets["/workspace/.git"] == "" {
+			t.Fatalf("mounts: %+v", mounts)
+		}
+		private := filepath.Join(w.runDir, "git")
+		alternates := filepath.Join(private, "objects/info/alternates")
+		if err := os.WriteFile(alternates, []byte(targets[boxObjects]+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		gitPrivate := func(args ...string) string {
+			return git(t, project, append([]string{"--git-dir", private, "--work-tree", project}, args...)...)
+		}
+		if out := gitPrivate("status", "--porcelain"); out != "" {
+			t.Errorf("status in the box: %q", out)
+		}
+		if out := gitPrivate("log", "--format=%s", "topic/x"); out != "one\n" {
+			t.Errorf("log in the box: %q", out)
+		}
+		before := git(t, project, "rev-parse", "HEAD")
+		gitPrivate("commit", "--allow-empty", "-qm", "from the box")
+		if after := git(t, project, "rev-parse", "HEAD"); after != before {
+			t.Error("a commit in the box moved the real branch")
+		}
+		if cfg, _ := os.ReadFile(filepath.Join(private, "config")); strings.Contains(string(cfg), "evil") {
+			t.Error("the real configuration came along")
+		}
+	}
+}
+
+func TestFinishTakesAwayANewGit(t *testing.T) {
+	project := t.TempDir()
+	run := filepath.Join(project, ".herd", "runs", "r")
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := &Workspace{project: project, root: project, runDir: run, uid: os.Getuid(), gid: os.Getgid()}
+	if _, err := w.Box("shared", "job", ""); err != nil {
+		t.Fatal(err)
+	}
+	tree(t, project, map[string]string{".git/hooks/post-checkout": "evil"})
+	rep, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(project, ".git")); !os.IsNotExist(err) || len(rep.Notices) != 1 {
+		t.Errorf(".git is still there (%v), notices %v", err, rep.Notices)
+	}
+}
