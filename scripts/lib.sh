@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Shared by the scripts beside it; sourced, never run.
 
 say() { printf '%s\n' "$*" >&2; }

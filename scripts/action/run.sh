@@ -17,7 +17,7 @@ case $HERD_WORKING_DIRECTORY in /*) args[2]=$HERD_WORKING_DIRECTORY ;; esac
 if [ -n "$HERD_REPLAY" ]; then args+=(--replay "$HERD_REPLAY"); fi
 while IFS= read -r rule; do
   if [ -n "$rule" ]; then args+=(--allow "$rule"); fi
-done < <(printf '%s\n' "$HERD_ALLOW" | tr ', ' '\n\n')
+done < <(printf '%s\n' "$HERD_ALLOW" | tr ',' '\n' | tr -d ' ')
 while IFS= read -r arg; do
   if [ -n "$arg" ]; then args+=("$arg"); fi
 done <<<"$HERD_ARGS"
