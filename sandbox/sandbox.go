@@ -12,6 +12,15 @@ import (
 	"time"
 )
 
+const (
+	// DefaultCollectLimit is the size of a collected file in bytes where
+	// Collect.Limit is 0.
+	DefaultCollectLimit = 1 << 20
+	// DefaultPath is where programs are looked for when a process's
+	// environment has no PATH.
+	DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
+
 // Backend starts boxes. Implementations are safe for concurrent use.
 type Backend interface {
 	// Preflight reports, before anything starts, why boxes with these specs

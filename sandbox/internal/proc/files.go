@@ -1,0 +1,134 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+)
+
+// WriteFiles writes files with their parents, in order. Mode 0 is 0644.
+func WriteFiles(files []sandbox.File) error {
+	for _, f := range files {
+		if !filepath.IsAbs(f.Path) {
+			return fmt.Errorf("%q is not an absolute path", f.Path)
+		}
+		mode := f.Mode.Perm()
+		if mode == 0 {
+			mode = 0o644
+		}
+		if err := writeFile(f.Path, mode, f.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeFile(path string, mode os.FileMode, data []byte) error {
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	w, err := os.OpenFile(path, flags, mode)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		w, err = os.OpenFile(path, flags, mode)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	if err == nil {
+		err = w.Chmod(mode) // whatever the umask
+	}
+	return errors.Join(err, w.Close())
+}
+
+// Collect reads files. What is missing, or is no regular file (a link, a pipe
+// that would hang), is left out.
+func Collect(wanted []sandbox.Collect) (got map[string][]byte, truncated []string) {
+	for _, c := range wanted {
+		limit := c.Limit
+		if limit <= 0 {
+			limit = sandbox.DefaultCollectLimit
+		}
+		data, cut, err := readRegular(c.Path, limit)
+		if err != nil {
+			continue
+		}
+		if got == nil {
+			got = map[string][]byte{}
+		}
+		got[c.Path] = data
+		if cut {
+			truncated = append(truncated, c.Path)
+		}
+	}
+	return got, truncated
+}
+
+func readRegular(path string, limit int64) (data []byte, cut bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, false, fmt.Errorf("%q is not a regular file", path)
+	}
+	data, err = io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, false, err
+	}
+	if int64(len(data)) > limit {
+		return data[:limit], true, nil
+	}
+	return data, false, nil
+}
+
+// lookPath finds the program by the PATH the process will have, not ours.
+func lookPath(p sandbox.Process) (string, error) {
+	if len(p.Argv) == 0 || p.Argv[0] == "" {
+		return "", errors.New("no program is named")
+	}
+	name := p.Argv[0]
+	if strings.ContainsRune(name, '/') {
+		return name, nil
+	}
+	path := ""
+	for _, kv := range p.Env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
+	if path == "" {
+		path = sandbox.DefaultPath
+	}
+	var denied string
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue // "." would run what the workspace holds
+		}
+		file := filepath.Join(dir, name)
+		st, err := os.Stat(file)
+		if err != nil || st.IsDir() {
+			continue
+		}
+		if st.Mode()&0o111 != 0 {
+			return file, nil
+		}
+		denied = file
+	}
+	if denied != "" {
+		return "", fmt.Errorf("%q is not executable", denied)
+	}
+	return "", fmt.Errorf("%q was not found in PATH %q", name, path)
+}
