@@ -1,0 +1,305 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/runtimes/sdk"
+)
+
+// maxContinuations is how often an answer that was cut at the output limit is
+// asked to go on.
+const maxContinuations = 3
+
+// maxStructuredTries is how often the model may give structured output that
+// does not fit: once, and one repair.
+const maxStructuredTries = 2
+
+const (
+	continuePrompt   = "Your answer was cut at the output limit. Go on exactly where it stopped."
+	structuredPrompt = "Now call the " + sdk.StructuredTool + " tool with your answer."
+)
+
+// loop is one conversation: ask, run the tools asked for, ask again.
+type loop struct {
+	req       sdk.Request
+	provider  *provider
+	tools     []tool
+	answer    *structured // nil: free text
+	out       *emitter
+	session   *session
+	sessionID string
+
+	model    string
+	system   []anthropic.TextBlockParam
+	messages []anthropic.MessageParam
+	turns    int // answers of the model
+}
+
+func newLoop(req sdk.Request, env environment, out *emitter) (*loop, error) {
+	p, err := newProvider(env)
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{
+		req:      req,
+		provider: p,
+		tools:    chooseTools(workspace{dir: req.Workdir, env: env.tools}, req.AllowedTools, req.DeniedTools),
+		out:      out,
+		model:    modelID(req.Model),
+		system:   systemPrompt(req),
+	}
+	if req.OutputSchema != nil {
+		if l.answer, err = newStructured(req.OutputSchema); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// run goes on until the model is done or something ends it. An error that is
+// no *failure and comes with a live ctx is a bug or a broken machine.
+func (l *loop) run(ctx context.Context) (sdk.Record, error) {
+	if err := l.open(); err != nil {
+		return sdk.Record{}, err
+	}
+	var said strings.Builder // the final answer, over continuations
+	continued, tries, nudged := 0, 0, false
+	for {
+		if l.out.err != nil {
+			return sdk.Record{}, fmt.Errorf("write to stdout: %w", l.out.err)
+		}
+		if l.req.MaxTurns > 0 && l.turns >= l.req.MaxTurns {
+			return sdk.Record{}, &failure{event.CauseMaxTurns, fmt.Sprintf("reached the limit of %d turns", l.req.MaxTurns),
+				"raise max-turns, or give the step less to do; `session:` can go on from where it stopped"}
+		}
+		msg, err := l.ask(ctx, nudged)
+		if err != nil {
+			return sdk.Record{}, err
+		}
+		l.turns++
+		text, calls := l.heard(msg)
+		switch msg.StopReason {
+		case anthropic.StopReasonRefusal:
+			return sdk.Record{}, &failure{event.CauseRefused, strings.TrimSpace("the model declined the request: " + text), "change the prompt or the model"}
+		case anthropic.StopReasonModelContextWindowExceeded:
+			return sdk.Record{}, &failure{event.CauseExitCode, "the conversation has filled the model's context window",
+				"shorten the prompt, or split the step"}
+		case anthropic.StopReasonPauseTurn:
+			continue
+		case anthropic.StopReasonMaxTokens:
+			if continued++; continued > maxContinuations {
+				return sdk.Record{}, &failure{event.CauseNoResult, "the answer was cut at the model's output limit again and again",
+					"ask for a shorter answer, or for a file written in parts"}
+			}
+			said.WriteString(text)
+			l.goOn(calls)
+			continue
+		}
+		if len(calls) == 0 {
+			said.WriteString(text)
+			if l.answer == nil {
+				return sdk.Record{Text: said.String()}, nil
+			}
+			if nudged {
+				return sdk.Record{}, noStructured("it answered in words instead")
+			}
+			nudged = true
+			l.say(anthropic.NewTextBlock(structuredPrompt))
+			continue
+		}
+		said.Reset()
+		continued = 0
+		last := l.req.MaxTurns > 0 && l.turns >= l.req.MaxTurns
+		if last && !slices.ContainsFunc(calls, isStructured) {
+			continue // the limit above ends it; tools whose result nobody reads are not run
+		}
+		value, err := l.work(ctx, calls)
+		if ctx.Err() != nil {
+			return sdk.Record{}, ctx.Err()
+		}
+		if value != nil {
+			return sdk.Record{Text: string(value), Structured: value}, nil
+		}
+		if err != nil {
+			if tries++; tries >= maxStructuredTries {
+				return sdk.Record{}, noStructured(err.Error())
+			}
+		}
+	}
+}
+
+func noStructured(why string) *failure {
+	return &failure{event.CauseNoResult, "the agent gave no structured output that fits output-schema: " + why,
+		"make the schema simpler or say in the prompt what goes where"}
+}
+
+// open begins or resumes the session and adds the prompt.
+func (l *loop) open() error {
+	s, messages, err := openSession(l.req)
+	if err != nil {
+		return err
+	}
+	l.session, l.sessionID, l.messages = s, s.id, messages
+	if s.warning != "" {
+		l.out.warn(s.warning)
+	}
+	l.out.emit(sdk.Record{Type: event.MessageInit, SessionID: s.id, Model: l.model})
+	blocks := interrupted(messages)
+	l.say(append(blocks, anthropic.NewTextBlock(l.req.Prompt))...)
+	return nil
+}
+
+// say adds a user message. The API wants roles to alternate, so one that
+// follows another joins it.
+func (l *loop) say(blocks ...anthropic.ContentBlockParamUnion) {
+	l.add(anthropic.NewUserMessage(blocks...))
+}
+
+func (l *loop) add(m anthropic.MessageParam) {
+	l.messages = append(l.messages, m)
+	if err := l.session.append(m); err != nil {
+		l.out.warn("the session is not saved: " + err.Error())
+	}
+}
+
+// goOn asks for the rest of a cut answer. A call that was cut gets an error as
+// its result, because every call needs one.
+func (l *loop) goOn(calls []call) {
+	var blocks []anthropic.ContentBlockParamUnion
+	for _, c := range calls {
+		blocks = append(blocks, anthropic.NewToolResultBlock(c.id, "not run: the call was cut at the output limit; make it smaller, for example write the file in parts", true))
+	}
+	l.say(append(blocks, anthropic.NewTextBlock(continuePrompt))...)
+}
+
+// ask sends the conversation, with the fallback model where the first is
+// overloaded or unknown. forced makes the model give its structured output.
+func (l *loop) ask(ctx context.Context, forced bool) (*anthropic.Message, error) {
+	fallback := modelID(l.req.FallbackModel)
+	if l.req.FallbackModel == "" || fallback == l.model {
+		return l.provider.complete(ctx, l.params(forced), maxAttempts, l.retrying)
+	}
+	msg, err := l.provider.complete(ctx, l.params(forced), attemptsBeforeFallback, l.retrying)
+	if err == nil || !overloaded(err) {
+		return msg, err
+	}
+	l.out.warn(fmt.Sprintf("model %s is not available: going on with %s", l.model, fallback))
+	l.model = fallback
+	return l.provider.complete(ctx, l.params(forced), maxAttempts, l.retrying)
+}
+
+func (l *loop) retrying(text string) {
+	l.out.emit(sdk.Record{Type: event.MessageRetry, Text: text})
+}
+
+// params is the request. It holds nothing that differs between two runs of the
+// same conversation, so that recordings replay. Cache marks stand behind the
+// tools and system prompt, and behind the last turn.
+func (l *loop) params(forced bool) anthropic.MessageNewParams {
+	p := anthropic.MessageNewParams{
+		Model:     l.model,
+		MaxTokens: maxOutput(l.model),
+		System:    l.system,
+		Messages:  markLast(l.messages),
+		Tools:     toolParams(l.tools, l.answer),
+	}
+	if forced {
+		p.ToolChoice = anthropic.ToolChoiceParamOfTool(sdk.StructuredTool)
+	}
+	return p
+}
+
+// markLast copies what it changes: the mark must not stay in older turns, of
+// which a request may have four.
+func markLast(messages []anthropic.MessageParam) []anthropic.MessageParam {
+	messages = slices.Clone(messages)
+	last := &messages[len(messages)-1]
+	last.Content = slices.Clone(last.Content)
+	block := &last.Content[len(last.Content)-1]
+	switch {
+	case block.OfText != nil:
+		b := *block.OfText
+		b.CacheControl = anthropic.NewCacheControlEphemeralParam()
+		block.OfText = &b
+	case block.OfToolResult != nil:
+		b := *block.OfToolResult
+		b.CacheControl = anthropic.NewCacheControlEphemeralParam()
+		block.OfToolResult = &b
+	}
+	return messages
+}
+
+// heard keeps the model's message and prints it; it returns its text and its
+// tool calls.
+func (l *loop) heard(msg *anthropic.Message) (string, []call) {
+	var text strings.Builder
+	var calls []call
+	for _, b := range msg.Content {
+		switch b.Type {
+		case "text":
+			text.WriteString(b.Text)
+			if b.Text != "" {
+				l.out.emit(sdk.Record{Type: event.MessageText, Text: b.Text})
+			}
+		case "thinking":
+			if b.Thinking != "" {
+				l.out.emit(sdk.Record{Type: event.MessageThinking, Text: b.Thinking})
+			}
+		case "tool_use":
+			calls = append(calls, call{id: b.ID, name: b.Name, input: b.Input})
+			l.out.emit(sdk.Record{Type: event.MessageToolCall, CallID: b.ID, Tool: b.Name, Input: b.Input})
+		}
+	}
+	if m := msg.ToParam(); len(m.Content) > 0 {
+		l.add(m)
+	}
+	return text.String(), calls
+}
+
+// work runs the calls and answers them. value is the structured output where
+// one was given and fits; err is why one does not.
+func (l *loop) work(ctx context.Context, calls []call) (value []byte, err error) {
+	results := runCalls(ctx, l.tools, calls)
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the session ends with the calls; resuming answers them
+	}
+	var blocks []anthropic.ContentBlockParamUnion
+	for i, c := range calls {
+		r := results[i]
+		if isStructured(c) && l.answer != nil {
+			v, checkErr := l.answer.check(c.input)
+			if checkErr != nil {
+				err = checkErr
+				r = toolOutput{text: "this does not fit the schema: " + checkErr.Error() + ". Correct it and call the tool again.", isError: true}
+			} else {
+				value = v
+				r = toolOutput{text: "ok"}
+			}
+		}
+		l.out.emit(sdk.Record{Type: event.MessageToolResult, CallID: c.id, Text: r.text, IsError: r.isError})
+		blocks = append(blocks, toolResultBlock(c.id, r))
+	}
+	l.say(blocks...)
+	return value, err
+}
+
+func toolResultBlock(id string, r toolOutput) anthropic.ContentBlockParamUnion {
+	text := r.text
+	if strings.TrimSpace(text) == "" {
+		text = "(no output)" // the API refuses empty text
+	}
+	b := anthropic.NewToolResultBlock(id, text, r.isError)
+	if !r.isError {
+		b.OfToolResult.IsError = param.Opt[bool]{}
+	}
+	return b
+}
+
+func isStructured(c call) bool { return c.name == sdk.StructuredTool }
