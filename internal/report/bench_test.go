@@ -33,7 +33,7 @@ func BenchmarkTerminalMillionLines(b *testing.B) {
 }
 
 func BenchmarkGitHubMillionLines(b *testing.B) {
-	benchmarkLines(b, 1000, func() sink { return NewGitHub(io.Discard, zeros{}) })
+	benchmarkLines(b, 1000, func() sink { return newGitHub(io.Discard, zeros{}) })
 }
 
 func BenchmarkJSONMillionLines(b *testing.B) {

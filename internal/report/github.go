@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -36,9 +37,12 @@ type group struct {
 	view            *Terminal
 }
 
-// NewGitHub makes a GitHub that writes to w. random is read for the tokens that
-// fence off untrusted output; it must be hard to guess.
-func NewGitHub(w io.Writer, random io.Reader) *GitHub {
+// NewGitHub makes a GitHub that writes to w.
+func NewGitHub(w io.Writer) *GitHub { return newGitHub(w, rand.Reader) }
+
+// newGitHub reads the tokens that fence off untrusted output from random, which
+// must be hard to guess.
+func newGitHub(w io.Writer, random io.Reader) *GitHub {
 	return &GitHub{out: newOut(w), random: random, steps: map[[2]string]*group{}}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // PS lists runs, one a line, in the order given. now is for those still running.
-func PS(w io.Writer, runs []journal.RunState, color bool, now time.Time) error {
+func PS(w io.Writer, runs []journal.RunState, now time.Time, color bool) error {
 	rows := [][]cell{header("RUN", "WORKFLOW", "STATUS", "STARTED", "DURATION", "STEPS", "COST")}
 	for _, r := range runs {
 		sign, sgr := mark(r.Status)
@@ -37,7 +37,7 @@ func PS(w io.Writer, runs []journal.RunState, color bool, now time.Time) error {
 }
 
 // Show tells one run in full: what it was, its steps, why they failed, its notes.
-func Show(w io.Writer, s journal.RunState, color bool, now time.Time) error {
+func Show(w io.Writer, s journal.RunState, now time.Time, color bool) error {
 	p := paint(color)
 	var b strings.Builder
 	b.WriteString(closing(s, p, now) + "\n\n")

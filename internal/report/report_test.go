@@ -167,7 +167,7 @@ func TestJSONLines(t *testing.T) {
 
 func TestGitHub(t *testing.T) {
 	var b bytes.Buffer
-	play(t, NewGitHub(&b, zeros{}))
+	play(t, newGitHub(&b, zeros{}))
 	golden(t, "github.txt", b.String())
 	// What steps printed stands only between a token and its end.
 	fenced := false
@@ -185,7 +185,7 @@ func TestGitHub(t *testing.T) {
 
 func TestGitHubShowsALongStepInParts(t *testing.T) {
 	var b bytes.Buffer
-	g := NewGitHub(&b, zeros{})
+	g := newGitHub(&b, zeros{})
 	line := strings.Repeat("x", 99) + "\n"
 	for range 2 * groupMax / len(line) {
 		g.Emit(event.Event{Type: event.Output, Job: "a", Step: "b", Data: []byte(line)})
@@ -217,12 +217,12 @@ func TestMarkdown(t *testing.T) {
 func TestPSAndShow(t *testing.T) {
 	var b bytes.Buffer
 	running := journal.RunState{ID: "20261121-084600-0001", Info: event.RunInfo{File: "x\x1b[2J.yml"}, Status: journal.Running, Started: start}
-	if err := PS(&b, []journal.RunState{running, state()}, false, start.Add(90*time.Second)); err != nil {
+	if err := PS(&b, []journal.RunState{running, state()}, start.Add(90*time.Second), false); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "ps.txt", b.String())
 	b.Reset()
-	if err := Show(&b, state(), false, start); err != nil {
+	if err := Show(&b, state(), start, false); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "show.txt", b.String())
@@ -274,7 +274,7 @@ func TestError(t *testing.T) {
 }
 
 func TestAWriterThatFailsIsSaid(t *testing.T) {
-	for _, s := range []sink{NewTerminal(broken{}, TerminalOptions{}), NewJSON(broken{}), NewGitHub(broken{}, zeros{})} {
+	for _, s := range []sink{NewTerminal(broken{}, TerminalOptions{}), NewJSON(broken{}), newGitHub(broken{}, zeros{})} {
 		for _, e := range script() {
 			s.Emit(e)
 		}

@@ -1,0 +1,128 @@
+// Package policy is what the operator allows: the few things a workflow file may
+// not decide by itself, because it may come with a repository nobody has read.
+// It is read from the command line and from a file in the user's configuration
+// directory, never from the project. Demands says what a docker: block needs,
+// Policy whether it is allowed, Refusal which words would allow it.
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+const fileMax = 1 << 20 // bytes
+
+// Policy is the set of rules that are allowed. The zero Policy allows nothing.
+// It is safe for concurrent use.
+type Policy struct {
+	path string
+	by   map[string]string // canonical rule → where it was said
+}
+
+// Load reads the policy file at path, where there is one, and adds the rules of
+// allow, the values of --allow. A word that is no rule is an error.
+func Load(path string, allow []string) (*Policy, error) {
+	p := &Policy{path: path, by: map[string]string{}}
+	rules, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, from := range []struct {
+		name  string
+		rules []string
+	}{{path, rules}, {"--allow", allow}} {
+		for _, word := range from.rules {
+			rule, err := parseRule(word)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", from.name, err)
+			}
+			p.by[rule] = from.name
+		}
+	}
+	return p, nil
+}
+
+func readFile(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the policy: %w", err)
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, fileMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the policy %s: %w", path, err)
+	}
+	if len(src) > fileMax {
+		return nil, fmt.Errorf("read the policy %s: it is larger than %d bytes", path, fileMax)
+	}
+	var file struct {
+		Allow []string `yaml:"allow"`
+	}
+	err = yaml.UnmarshalWithOptions(src, &file, yaml.Strict())
+	if err != nil && !errors.Is(err, io.EOF) { // an empty file, or one of comments
+		return nil, fmt.Errorf("read the policy %s: expected `allow: [rules]`: %w", path, err)
+	}
+	return file.Allow, nil
+}
+
+// Allows says whether rule is allowed, and by whom: "--allow" or the file.
+func (p *Policy) Allows(rule string) (by string, ok bool) {
+	canonical, err := parseRule(rule)
+	if err != nil {
+		return "", false
+	}
+	by, ok = p.by[canonical]
+	return by, ok
+}
+
+// Check refuses the demands that are not allowed, all at once: errors.As finds
+// the first *Refusal.
+func (p *Policy) Check(demands []Demand) error {
+	var errs []error
+	for _, d := range demands {
+		if _, ok := p.Allows(d.Rule); !ok {
+			errs = append(errs, p.refuse(d))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Refusal says that something needs the operator's word.
+type Refusal struct {
+	Rule  string // "network-host"
+	What  string // "docker.network: host"
+	Allow string // the exact words that would allow it
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("%s is not allowed (rule %s): to allow it, %s", r.What, r.Rule, r.Allow)
+}
+
+func (p *Policy) refuse(d Demand) *Refusal {
+	word, entry := d.Rule, d.Rule
+	if strings.Trim(word, ruleSafe) != "" {
+		word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	if strings.ContainsAny(entry, ":, ") || entry != word {
+		entry = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(entry) + `"`
+	}
+	words := "run with --allow " + word
+	if p.path != "" {
+		words += fmt.Sprintf(" or write allow: [%s] in %s", entry, p.path)
+	}
+	return &Refusal{Rule: d.Rule, What: d.What, Allow: words}
+}
+
+const ruleSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@+"
