@@ -1,0 +1,356 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/workflow"
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// maxPromptFile bounds a prompt-file, in bytes.
+const maxPromptFile = 4 << 20
+
+// continuePrompt goes on with a session whose earlier attempt was cut short.
+const continuePrompt = "The connection was interrupted. Look at what is already done and go on with the task where you left off."
+
+// agentState is what an agent step remembers over its attempts.
+type agentState struct {
+	describe runtimes.Description
+	model    string
+	session  string       // of the last attempt, where it can be resumed
+	usage    *event.Usage // of finished attempts; nil: no model was asked
+}
+
+func (a *agentState) add(u event.Usage) {
+	if u.Requests == 0 {
+		return
+	}
+	if a.usage == nil {
+		a.usage = &event.Usage{CostKnown: true}
+	}
+	addUsage(a.usage, u)
+}
+
+// runAgent is one attempt of an agent step: its own box, its own gateway
+// session, one process of the agent.
+func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
+	cfg, err := s.runtimeConfig()
+	if err != nil {
+		return problem(err)
+	}
+	rt, err := s.Runtime(cfg)
+	if err != nil {
+		return problem(fmt.Errorf("runtime: %w", err))
+	}
+	s.agent.describe, s.agent.model = rt.Describe(), cfg.Model
+	prompt, err := s.prompt()
+	if err != nil {
+		return problem(err)
+	}
+	if !s.AgentSecrets && s.Masker.Contains(prompt) {
+		return problem(&secretError{"the prompt"})
+	}
+	a, err := s.ask()
+	if err != nil {
+		return problem(err)
+	}
+	life := newLife(s.Now)
+	model, closeModel, err := s.openModel(rt, cfg, life)
+	if err != nil {
+		return boxFailed(err)
+	}
+	defer closeModel()
+
+	// What ran in the leg's shared boxes must not meet the agent's work, nor
+	// see what comes after it.
+	defer s.leg.boxes.dropBoxes(ctx, s.run)
+	box, err := s.startBox(ctx, a, s.step.ID, model)
+	if err != nil {
+		return boxFailed(err)
+	}
+	defer s.closeBox(ctx, box)
+
+	task := runtimes.Task{Prompt: prompt, Config: cfg, Box: box.Info(), Credential: model.Credential(), SessionID: s.NewUUID()}
+	if s.agent.session != "" {
+		task.Prompt, task.Resume = continuePrompt, s.agent.session
+	}
+	cmd, err := rt.Command(task)
+	if err != nil {
+		return problem(fmt.Errorf("runtime: %w", err))
+	}
+	end := s.drive(ctx, box, rt.Decode(task), cmd, model, life)
+	view := model.View()
+	s.agent.add(view.Usage)
+	addUsage(&s.leg.usage, view.Usage)
+	return end
+}
+
+func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life) (ModelSession, func(), error) {
+	model, done, err := s.OpenModel(AgentRun{
+		Job: s.leg.leg.ID, Step: s.step.ID, Attempt: s.attempt, API: rt.Describe().API, Config: cfg,
+		Emit: func(c event.ModelCall) { s.emit(event.Event{Type: event.Exchange, Exchange: &c}) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return &livelySession{ModelSession: model, life: life}, done, nil
+}
+
+// drive runs the agent's process, decodes what it says, and judges how it fared.
+func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dec runtimes.Decoder, cmd runtimes.Command, model ModelSession, life *life) attemptEnd {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopWatch := life.watch(s.Stall, func() { cancel(errStalled) })
+	defer stopWatch()
+
+	quiet := newQuietEnd(cmd.QuietEnd, func() { cancel(errLingered) })
+	defer quiet.stop()
+	lines := &lineReader{max: runtimes.MaxLine, line: func(line []byte) {
+		for _, m := range dec.Line(line) {
+			s.emit(event.Event{Type: event.Agent, Message: &m})
+			quiet.saw(m.Kind == event.MessageResult)
+		}
+	}}
+	stderr := &tail{limit: 64 << 10, next: func(p []byte) {
+		s.emit(event.Event{Type: event.Output, Stream: "stderr", Data: p})
+	}}
+	exit, err := box.Exec(ctx, sandbox.Process{
+		Argv: cmd.Argv, Env: s.agentEnv(box.Info(), cmd.Env), Dir: box.Info().Workdir,
+		Stdin: bytesReader(cmd.Stdin), Files: cmd.Files, Stop: cmd.Stop, Kill: s.Kill,
+		Stdout: life.writer(lines), Stderr: life.writer(stderr),
+	})
+	if err != nil {
+		return boxFailed(err)
+	}
+	lines.flush()
+
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errLingered) {
+		exit.Stopped, exit.Code, exit.Signal = false, 0, ""
+	}
+	res := dec.Finish(runtimes.End{Exit: exit, Stderr: stderr.bytes(), Gateway: model.View()})
+	end := attemptEnd{cause: res.Cause, message: res.Message, hint: res.Hint, exit: exit, turns: res.Turns, session: res.SessionID, retryAt: res.RetryAt}
+	if errors.Is(cause, errStalled) {
+		end.cause = event.CauseStalled
+		end.message = fmt.Sprintf("no output and no model traffic for %s", s.Stall)
+		end.hint = "see the transcript for what it waited for; retry: {on: [stalled]} tries again"
+	}
+	s.agent.session = ""
+	if end.cause != "" && res.SessionID != "" && model.View().Usage.OutputTokens > 0 {
+		s.agent.session = res.SessionID
+	}
+	s.agentOutputs(res, end, model.View())
+	return end
+}
+
+var (
+	errStalled  = errors.New("stalled")
+	errLingered = errors.New("the process stayed after its result")
+)
+
+// agentOutputs are the fixed outputs of an agent step, then the schema's own
+// top-level keys.
+func (s *stepRun) agentOutputs(res runtimes.Result, end attemptEnd, view runtimes.GatewayView) {
+	total := view.Usage
+	if s.agent.usage != nil {
+		addUsage(&total, *s.agent.usage)
+	}
+	o := expr.NewObject()
+	if len(res.Structured) > 0 {
+		if v, err := expr.FromJSON(res.Structured); err == nil {
+			o.Set("structured", v)
+			if obj, ok := v.(*expr.Object); ok {
+				for _, k := range obj.Keys() {
+					item, _ := obj.Get(k)
+					o.Set(k, outputString(item))
+				}
+			}
+		}
+	}
+	o.Set("result", res.Text)
+	o.Set("session-id", res.SessionID)
+	o.Set("cost-usd", expr.String(total.CostUSD))
+	o.Set("input-tokens", expr.String(float64(total.InputTokens)))
+	o.Set("output-tokens", expr.String(float64(total.OutputTokens)))
+	o.Set("turns", expr.String(float64(res.Turns)))
+	o.Set("cause", string(end.cause))
+	s.outputs = o
+}
+
+// agentEnv: an agent gets the env of workflow, job and step as data, and what
+// its runtime needs; command files (GITHUB_OUTPUT …) it does not get.
+// Values that hold a secret stay outside unless the policy lets them in.
+func (s *stepRun) agentEnv(info sandbox.Info, runtime map[string]string) []string {
+	own := maps.Clone(s.leg.env)
+	maps.Copy(own, s.sc.stepEnv)
+	if !s.AgentSecrets {
+		maps.DeleteFunc(own, func(_, v string) bool { return s.Masker.Contains(v) })
+	}
+	env := s.processEnv(info, own)
+	if info.Home != "" {
+		env["HOME"] = info.Home
+	}
+	maps.Copy(env, runtime)
+	return environ(env)
+}
+
+// secretError refuses a secret on its way to an agent.
+type secretError struct{ where string }
+
+func (e *secretError) Error() string {
+	return e.where + " holds a secret, which agents do not get; --allow agent-secrets would let it in"
+}
+
+// PolicyRule names the rule that refused.
+func (e *secretError) PolicyRule() string { return "agent-secrets" }
+
+// prompt gives the text of prompt: or of the file of prompt-file:, which must
+// lie in the workspace.
+func (s *stepRun) prompt() (string, error) {
+	if s.step.Prompt != nil {
+		text, err := workflow.EvalString(s.step.Prompt, s.sc.env())
+		if err != nil {
+			return "", fmt.Errorf("prompt: %w", err)
+		}
+		return text, nil
+	}
+	name, err := workflow.EvalString(s.step.PromptFile, s.sc.env())
+	if err != nil {
+		return "", fmt.Errorf("prompt-file: %w", err)
+	}
+	return ReadPromptFile(s.Workspace.Root(), name)
+}
+
+// ReadPromptFile reads a prompt file in the workspace; a path or symbolic link
+// out of it is refused.
+func ReadPromptFile(root, name string) (string, error) {
+	dir, err := os.OpenRoot(root)
+	if err != nil {
+		return "", fmt.Errorf("prompt-file: %w", err)
+	}
+	defer dir.Close()
+	st, err := dir.Stat(name)
+	if err != nil {
+		return "", fmt.Errorf("prompt-file %q: %w; the path is relative to the workspace %s", name, errors.Unwrap(err), root)
+	}
+	if !st.Mode().IsRegular() || st.Size() > maxPromptFile {
+		return "", fmt.Errorf("prompt-file %q must be a regular file of at most %d MiB", name, maxPromptFile>>20)
+	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("prompt-file %q: %w", name, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPromptFile))
+	if err != nil {
+		return "", fmt.Errorf("prompt-file %q: %w", name, err)
+	}
+	return string(b), nil
+}
+
+func (s *stepRun) runtimeConfig() (runtimes.Config, error) {
+	r, err := workflow.DecodeRuntime(s.step.Runtime, s.eval)
+	if err != nil {
+		return runtimes.Config{}, err
+	}
+	return RuntimeConfig(r), nil
+}
+
+// RuntimeConfig is what a runtime: block asks of a runtime.
+func RuntimeConfig(r workflow.Runtime) runtimes.Config {
+	return runtimes.Config{
+		Type: r.Type, Engine: r.Engine, Model: r.Model, FallbackModel: r.FallbackModel,
+		MaxTurns: r.MaxTurns, MaxCostUSD: r.MaxCostUSD, MaxTokens: r.MaxTokens,
+		SystemPrompt: r.SystemPrompt, AppendSystemPrompt: r.AppendSystemPrompt,
+		AllowedTools: r.AllowedTools, DeniedTools: r.DeniedTools, PermissionMode: r.PermissionMode,
+		MCPServers: r.MCPServers, OutputSchema: r.OutputSchema, Env: r.Env, Args: r.Args, BaseURL: r.BaseURL,
+	}
+}
+
+// life watches for signs of life of an agent: output and gateway traffic.
+type life struct {
+	now  func() time.Time
+	last atomic.Int64 // UnixNano
+}
+
+func newLife(now func() time.Time) *life {
+	l := &life{now: now}
+	l.sign()
+	return l
+}
+
+func (l *life) sign() { l.last.Store(l.now().UnixNano()) }
+
+// watch calls stalled once when there was no sign of life for so long, until
+// the returned function is called. Zero never stalls.
+func (l *life) watch(limit time.Duration, stalled func()) (stop func()) {
+	if limit <= 0 {
+		return func() {}
+	}
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(max(limit/20, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				if l.now().Sub(time.Unix(0, l.last.Load())) >= limit {
+					stalled()
+					return
+				}
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+func (l *life) writer(w io.Writer) io.Writer { return lively{w, l} }
+
+type lively struct {
+	io.Writer
+	life *life
+}
+
+func (l lively) Write(p []byte) (int, error) {
+	l.life.sign()
+	return l.Writer.Write(p)
+}
+
+// livelySession counts gateway bytes as signs of life.
+type livelySession struct {
+	ModelSession
+	life *life
+}
+
+func (l *livelySession) Serve(conn net.Conn) { l.ModelSession.Serve(livelyConn{conn, l.life}) }
+
+type livelyConn struct {
+	net.Conn
+	life *life
+}
+
+func (c livelyConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.life.sign()
+	return n, err
+}
+
+func (c livelyConn) Write(p []byte) (int, error) {
+	c.life.sign()
+	return c.Conn.Write(p)
+}

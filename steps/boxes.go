@@ -1,0 +1,185 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/workflow"
+)
+
+// closeTime bounds the removal of one box.
+const closeTime = time.Minute
+
+// legBoxes are the boxes that the run: steps of a leg share, by what they asked
+// for. Steps of a leg run one after the other, so there is no lock.
+type legBoxes struct {
+	open map[string]sandbox.Box
+}
+
+// asked is what a step asks of its box, evaluated and allowed.
+type asked struct {
+	docker workflow.Docker
+	mode   string // workspace mode
+}
+
+// ask evaluates a step's docker: and workspace: blocks and puts them before the
+// operator's policy.
+func (s *stepRun) ask() (asked, error) {
+	d, err := workflow.DecodeDocker(s.step.Docker, s.eval)
+	if err != nil {
+		return asked{}, err
+	}
+	mode, err := workflow.DecodeWorkspace(s.step.Workspace, s.eval)
+	if err != nil {
+		return asked{}, err
+	}
+	if err := s.Authorize(d); err != nil {
+		return asked{}, err
+	}
+	return asked{d, mode}, nil
+}
+
+// sharedBox gives the box of a run: step, started if the leg has none like it.
+func (s *stepRun) sharedBox(ctx context.Context, a asked) (sandbox.Box, error) {
+	key := "host"
+	if !a.docker.Host {
+		d, err := json.Marshal(a.docker)
+		if err != nil {
+			return nil, err
+		}
+		key = a.mode + string(d)
+	}
+	if box := s.leg.boxes.open[key]; box != nil {
+		return box, nil
+	}
+	box, err := s.startBox(ctx, a, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	if s.leg.boxes.open == nil {
+		s.leg.boxes.open = map[string]sandbox.Box{}
+	}
+	s.leg.boxes.open[key] = box
+	return box, nil
+}
+
+// startBox starts a box. step is empty for one that the leg's run: steps share.
+func (s *stepRun) startBox(ctx context.Context, a asked, step string, model ModelSession) (sandbox.Box, error) {
+	backend, err := s.Backend(ctx, a.docker.Host)
+	if err != nil {
+		return nil, err
+	}
+	mode := a.mode
+	if a.docker.Host {
+		mode = hostMode
+	}
+	layout, err := s.Workspace.Box(mode, s.leg.leg.ID, step)
+	if err != nil {
+		return nil, err
+	}
+	spec := BoxSpec(a.docker, layout, s.DefaultImage)
+	spec.Run, spec.Job, spec.Step = s.Info.ID, s.leg.leg.ID, step
+	for i, m := range spec.Mounts {
+		if m.Source != "" && !filepath.IsAbs(m.Source) {
+			spec.Mounts[i].Source = filepath.Join(s.Workspace.Root(), m.Source)
+		}
+	}
+	if model != nil {
+		spec.Gateway = model.Serve
+	}
+	start := s.Now()
+	box, err := backend.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if !a.docker.Host {
+		info := box.Info()
+		s.emit(event.Event{Type: event.BoxStarted, Box: &event.BoxInfo{
+			Backend: info.Backend, ID: info.ID, Image: info.Image, StartMS: s.Now().Sub(start).Milliseconds(),
+		}})
+	}
+	return box, nil
+}
+
+// hostMode asks the workspace for the directories of a step without a box.
+const hostMode = "host"
+
+// dropBoxes lets the leg's shared boxes go: what ran in them must not see what
+// comes after an agent step.
+func (b *legBoxes) dropBoxes(ctx context.Context, r *run) {
+	for key, box := range b.open {
+		if key == "host" {
+			continue
+		}
+		delete(b.open, key)
+		r.closeLater(ctx, box)
+	}
+}
+
+func (b *legBoxes) closeAll(ctx context.Context, r *run) {
+	for key, box := range b.open {
+		delete(b.open, key)
+		r.closeLater(ctx, box)
+	}
+}
+
+// closeLater removes a box beside the run, which waits for it at its end.
+func (r *run) closeLater(ctx context.Context, box sandbox.Box) {
+	r.cleanup.Go(func() { r.closeBox(ctx, box) })
+}
+
+func (r *run) closeBox(ctx context.Context, box sandbox.Box) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if err := box.Close(ctx); err != nil {
+		r.emit(event.Event{Type: event.Notice, Note: &event.Note{Level: "warning", Message: "remove box: " + err.Error(), Hint: "the next start of herd-runner removes what is left"}})
+	}
+}
+
+// BoxSpec is what a docker: block and a workspace ask of the sandbox. Pure;
+// sources of volumes may still be relative to the workspace.
+func BoxSpec(d workflow.Docker, l sandbox.Layout, defaultImage string) sandbox.Spec {
+	spec := sandbox.Spec{
+		Image: d.Image, Pull: d.Pull,
+		Memory: d.Memory, CPUs: d.CPUs, CPUShares: d.CPUShares, CPUPeriod: d.CPUPeriod, CPUQuota: d.CPUQuota,
+		PidsLimit: d.PidsLimit, ShmSize: d.ShmSize,
+		Network:    sandbox.Network{Mode: d.Network.Mode, Allow: d.Network.Allow},
+		User:       d.User,
+		Mounts:     l.Mounts,
+		Env:        d.Env,
+		Labels:     d.Labels,
+		Workdir:    l.Workdir,
+		Home:       l.Home,
+		Temp:       l.Temp,
+		Ports:      d.Ports,
+		OCIRuntime: d.OCIRuntime, HostConfig: d.HostConfig, Privileged: d.Privileged,
+		MaxContainers: d.MaxContainers,
+	}
+	if spec.Image == "" {
+		spec.Image = defaultImage
+	}
+	if spec.Network.Mode == "" {
+		spec.Network.Mode = "bridge"
+	}
+	if spec.User == "" {
+		spec.User = l.User
+	} else {
+		spec.AllowRoot = true // the policy has allowed it where it is root
+	}
+	spec.WritableRoot = d.ReadOnly != nil && !*d.ReadOnly
+	spec.Keep = d.Ephemeral != nil && !*d.Ephemeral
+	for _, v := range d.Volumes {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
+	}
+	for _, t := range d.Tmpfs {
+		spec.Tmpfs = append(spec.Tmpfs, sandbox.Tmpfs{Target: t.Target, Size: t.Size, Exec: t.Exec})
+	}
+	for _, u := range d.Ulimits {
+		spec.Ulimits = append(spec.Ulimits, sandbox.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
+	}
+	return spec
+}

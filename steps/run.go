@@ -1,0 +1,194 @@
+package steps
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sourcegraph/conc"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/steps/redact"
+	"github.com/herd-runner/herd-runner/workflow"
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// Options are everything a run needs from outside. All fields without a note
+// are required.
+type Options struct {
+	Plan *workflow.Plan
+	Info event.RunInfo
+
+	// Contexts gives the contexts that are the same for the whole run, but for
+	// where things are, which differs between a box and the host: github,
+	// inputs, vars, secrets, runner. It may build them lazily and must be safe
+	// for concurrent use.
+	Contexts func(name string, onHost bool) (expr.Value, bool)
+	// Env is the environment every step starts from on top of what its box
+	// gives: GITHUB_* and --env-file. Paths in it are as in the box b.
+	Env func(b sandbox.Info) map[string]string
+
+	// Backend gives the backend for boxes (host false) or the bare host. The
+	// executor does not close it.
+	Backend func(ctx context.Context, host bool) (sandbox.Backend, error)
+	// Workspace prepares what a box sees of the project.
+	Workspace Workspace
+	// Authorize refuses what the operator's policy does not allow.
+	Authorize func(d workflow.Docker) error
+
+	// Runtime picks the runtime for a configuration.
+	Runtime func(cfg runtimes.Config) (runtimes.Runtime, error)
+	// OpenModel opens the gateway's session for one attempt of an agent step;
+	// the function it returns ends the session.
+	OpenModel func(run AgentRun) (ModelSession, func(), error)
+
+	// AgentSecrets lets secrets into an agent's prompt and env; the operator's
+	// policy says so.
+	AgentSecrets bool
+
+	Sink   event.Sink
+	Masker *redact.Masker
+
+	MaxParallel int // run: steps at the same time; at least 1
+	MaxAgents   int // agent steps at the same time; at least 1
+	Now         func() time.Time
+	NewUUID     func() string
+	// Stall ends an agent that shows no sign of life for so long.
+	Stall time.Duration
+	// DefaultImage is the image of boxes that name none.
+	DefaultImage string
+	// Kill, when closed, kills every process at once (the second Ctrl-C).
+	Kill <-chan struct{}
+}
+
+// Workspace is what boxes see of the project directory. Safe for concurrent use.
+type Workspace interface {
+	// Root is the directory on the host that steps work in.
+	Root() string
+	// Box prepares the mounts and directories for a box of a leg: mode is
+	// "shared", "ro", or "host" for steps without a box. Step is empty for
+	// what the leg's run: steps share.
+	Box(mode, leg, step string) (sandbox.Layout, error)
+}
+
+// AgentRun names one attempt of an agent step for the gateway.
+type AgentRun struct {
+	Job, Step string
+	Attempt   int
+	API       string // runtimes.Description.API
+	Config    runtimes.Config
+	Emit      func(event.ModelCall)
+}
+
+// ModelSession is the gateway's side of one attempt of an agent step.
+type ModelSession interface {
+	Credential() runtimes.Credential
+	// Serve answers one connection from the box and returns when it ends.
+	Serve(conn net.Conn)
+	View() runtimes.GatewayView
+}
+
+// run is one execution of a plan.
+type run struct {
+	Options
+	jobs    map[string]*jobState // by job id; filled before the start, then read only
+	legs    map[*workflow.Leg]*legState
+	legsMu  sync.Mutex
+	cleanup *conc.WaitGroup
+
+	cancelOnce sync.Once
+	cancelled  chan struct{} // closed when the run is cancelled
+}
+
+// Run executes the plan and returns how it ended. Cancelling ctx cancels the
+// run as GitHub does: running steps are stopped, then always() and cancelled()
+// steps run. Run returns when nothing of it is left running.
+func Run(ctx context.Context, o Options) event.Outcome {
+	r := &run{
+		Options:   o,
+		jobs:      make(map[string]*jobState, len(o.Plan.Workflow.Jobs)),
+		legs:      make(map[*workflow.Leg]*legState),
+		cleanup:   conc.NewWaitGroup(),
+		cancelled: make(chan struct{}),
+	}
+	for _, n := range o.Plan.Nodes {
+		if n.Kind == workflow.JobGate {
+			r.jobs[n.Job.ID] = newJobState(n.Job)
+		}
+	}
+	start := o.Now()
+	info := o.Info
+	r.emit(event.Event{Type: event.RunStarted, Run: &info})
+
+	stop := context.AfterFunc(ctx, r.cancel)
+	defer stop()
+	base := context.WithoutCancel(ctx)
+	r.schedule(base)
+	r.cleanup.Wait()
+
+	out := r.outcome()
+	out.DurationMS = o.Now().Sub(start).Milliseconds()
+	r.emit(event.Event{Type: event.RunFinished, Outcome: &out})
+	return out
+}
+
+func (r *run) cancel() { r.cancelOnce.Do(func() { close(r.cancelled) }) }
+
+func (r *run) isCancelled() bool {
+	select {
+	case <-r.cancelled:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *run) emit(e event.Event) {
+	e.Time = r.Now()
+	r.Sink.Emit(e)
+}
+
+// outcome joins the jobs' results: cancelled before infrastructure before failure.
+func (r *run) outcome() event.Outcome {
+	out := event.Outcome{Outcome: resultSuccess}
+	total := event.Usage{CostKnown: true}
+	infra := false
+	for _, j := range r.Plan.Workflow.Jobs {
+		st := r.jobs[j.ID]
+		if st == nil {
+			continue
+		}
+		addUsage(&total, st.usage)
+		if st.result == resultFailure {
+			out.Outcome = resultFailure
+			infra = infra || st.infrastructure
+		}
+	}
+	if infra {
+		out.Cause = event.CauseInfrastructure
+	}
+	if r.isCancelled() {
+		out.Outcome, out.Cause = resultCancelled, event.CauseCancelled
+	}
+	out.Conclusion = out.Outcome
+	if total.Requests > 0 {
+		out.Usage = &total
+	}
+	return out
+}
+
+func addUsage(sum *event.Usage, u event.Usage) {
+	if u.Requests == 0 {
+		return
+	}
+	sum.Requests += u.Requests
+	sum.InputTokens += u.InputTokens
+	sum.OutputTokens += u.OutputTokens
+	sum.CacheReadTokens += u.CacheReadTokens
+	sum.CacheWriteTokens += u.CacheWriteTokens
+	sum.CostUSD += u.CostUSD
+	sum.CostKnown = sum.CostKnown && u.CostKnown
+}

@@ -1,0 +1,233 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sourcegraph/conc"
+	"github.com/sourcegraph/conc/panics"
+
+	"github.com/herd-runner/herd-runner/workflow"
+)
+
+// class says which bound a node's execution counts against.
+type class int
+
+const (
+	classFree  class = iota // gates and ends: expressions only
+	classRun                // bounded by MaxParallel
+	classAgent              // bounded by MaxAgents
+	classCount
+)
+
+func classOf(n *workflow.Node) class {
+	switch {
+	case n.Kind != workflow.StepNode:
+		return classFree
+	case n.Step.IsAgent():
+		return classAgent
+	default:
+		return classRun
+	}
+}
+
+// schedule runs every node of the plan once its needs have ended. One goroutine,
+// this one, owns all bookkeeping; nodes run in goroutines of their own and
+// report through one channel, which also orders their memory.
+func (r *run) schedule(ctx context.Context) {
+	s := scheduler{
+		unmet:      make(map[*workflow.Node]int, len(r.Plan.Nodes)),
+		dependents: make(map[*workflow.Node][]*workflow.Node, len(r.Plan.Nodes)),
+		ended:      make(map[*workflow.Node]bool, len(r.Plan.Nodes)),
+		ends:       make(map[*workflow.Job]*workflow.Node, len(r.jobs)),
+		jobs:       r.jobs,
+	}
+	s.limit[classRun], s.limit[classAgent] = max(1, r.MaxParallel), max(1, r.MaxAgents)
+	s.add(r.Plan.Nodes)
+
+	done := make(chan nodeEnd, 64)
+	var workers conc.WaitGroup
+	defer workers.Wait()
+	running := 0
+	for {
+		for n := s.next(); n != nil; n = s.next() {
+			running++
+			workers.Go(func() { done <- r.runNode(ctx, n) })
+		}
+		if running == 0 {
+			return
+		}
+		end := <-done
+		running--
+		s.finish(end)
+	}
+}
+
+// nodeEnd is what a node's execution tells the scheduler.
+type nodeEnd struct {
+	node  *workflow.Node
+	added []*workflow.Node // legs of a dynamic matrix
+}
+
+// runNode executes one node. A panic becomes the node's failure.
+func (r *run) runNode(ctx context.Context, n *workflow.Node) (end nodeEnd) {
+	end.node = n
+	recovered := panics.Try(func() {
+		switch n.Kind {
+		case workflow.JobGate:
+			end.added = r.runGate(n)
+		case workflow.StepNode:
+			r.runStep(ctx, n)
+		case workflow.LegEnd:
+			r.endLeg(ctx, n)
+		case workflow.JobEnd:
+			r.endJob(n)
+		}
+	})
+	if recovered != nil {
+		r.nodePanicked(n, fmt.Sprintf("%v\n%s", recovered.Value, recovered.Stack))
+	}
+	return end
+}
+
+// scheduler counts unmet needs and keeps the ready nodes, by class and in plan
+// order. It is owned by one goroutine.
+type scheduler struct {
+	unmet      map[*workflow.Node]int
+	dependents map[*workflow.Node][]*workflow.Node
+	ended      map[*workflow.Node]bool
+	ends       map[*workflow.Job]*workflow.Node // JobEnd by job
+	jobs       map[string]*jobState
+
+	ready  [classCount]queue
+	active [classCount]int
+	limit  [classCount]int // 0: no limit
+
+	// A leg is admitted when its first step is; parked are first steps that
+	// wait for strategy.max-parallel.
+	admitted map[*workflow.Leg]bool
+	legs     map[string]int // admitted legs that have not ended, by job id
+	parked   map[string]*queue
+}
+
+// add takes new nodes whose needs are all known, and counts what is unmet.
+func (s *scheduler) add(nodes []*workflow.Node) {
+	for _, n := range nodes {
+		if n.Kind == workflow.JobEnd {
+			s.ends[n.Job] = n
+		}
+		unmet := 0
+		for _, need := range n.Needs {
+			if s.ended[need] {
+				continue
+			}
+			unmet++
+			s.dependents[need] = append(s.dependents[need], n)
+		}
+		s.unmet[n] = unmet
+		if unmet == 0 {
+			s.enqueue(n)
+		}
+	}
+}
+
+func (s *scheduler) enqueue(n *workflow.Node) {
+	if n.Kind == workflow.StepNode && !s.admit(n) {
+		return
+	}
+	s.ready[classOf(n)].push(n)
+}
+
+// admit says whether a step may start now as far as its job's
+// strategy.max-parallel is concerned; if not, it is parked.
+func (s *scheduler) admit(n *workflow.Node) bool {
+	limit := s.jobs[n.Job.ID].maxParallel
+	if limit == 0 || s.admitted[n.Leg] {
+		return true
+	}
+	if s.admitted == nil {
+		s.admitted, s.legs, s.parked = map[*workflow.Leg]bool{}, map[string]int{}, map[string]*queue{}
+	}
+	if s.legs[n.Job.ID] < limit {
+		s.admitted[n.Leg] = true
+		s.legs[n.Job.ID]++
+		return true
+	}
+	if s.parked[n.Job.ID] == nil {
+		s.parked[n.Job.ID] = &queue{}
+	}
+	s.parked[n.Job.ID].push(n)
+	return false
+}
+
+// next gives a node that may start now, nil where there is none.
+func (s *scheduler) next() *workflow.Node {
+	for c := range classCount {
+		if s.limit[c] > 0 && s.active[c] >= s.limit[c] {
+			continue
+		}
+		if n := s.ready[c].pop(); n != nil {
+			s.active[c]++
+			return n
+		}
+	}
+	return nil
+}
+
+func (s *scheduler) finish(end nodeEnd) {
+	n := end.node
+	s.active[classOf(n)]--
+	s.ended[n] = true
+	if len(end.added) > 0 {
+		s.grow(end.added)
+	}
+	if n.Kind == workflow.LegEnd && s.admitted[n.Leg] {
+		s.legs[n.Job.ID]--
+		if p := s.parked[n.Job.ID]; p != nil {
+			if next := p.pop(); next != nil {
+				s.enqueue(next)
+			}
+		}
+	}
+	for _, d := range s.dependents[n] {
+		s.unmet[d]--
+		if s.unmet[d] == 0 {
+			s.enqueue(d)
+		}
+	}
+	delete(s.dependents, n)
+}
+
+// grow takes the nodes of a dynamic matrix. The job's end is among the known
+// nodes and now also waits for the new legs' ends.
+func (s *scheduler) grow(nodes []*workflow.Node) {
+	for _, n := range nodes {
+		if n.Kind == workflow.LegEnd {
+			end := s.ends[n.Job]
+			s.unmet[end]++
+			s.dependents[n] = append(s.dependents[n], end)
+		}
+	}
+	s.add(nodes)
+}
+
+// queue is a first-in first-out list.
+type queue struct {
+	items []*workflow.Node
+	head  int
+}
+
+func (q *queue) push(n *workflow.Node) { q.items = append(q.items, n) }
+
+func (q *queue) pop() *workflow.Node {
+	if q.head == len(q.items) {
+		return nil
+	}
+	n := q.items[q.head]
+	q.items[q.head] = nil
+	q.head++
+	if q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	}
+	return n
+}

@@ -1,0 +1,225 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/steps/command"
+	"github.com/herd-runner/herd-runner/workflow"
+)
+
+// scriptStop is how GitHub stops a run: step.
+var scriptStop = []sandbox.StopStage{{Signal: "INT", Grace: 7500 * time.Millisecond}, {Signal: "TERM", Grace: 2500 * time.Millisecond}}
+
+// runScript is one attempt of a run: step.
+func (s *stepRun) runScript(ctx context.Context) attemptEnd {
+	script, err := workflow.EvalString(s.step.Run, s.sc.env())
+	if err != nil {
+		return problem(fmt.Errorf("run: %w", err))
+	}
+	sh, err := s.shell()
+	if err != nil {
+		return problem(err)
+	}
+	dir, err := s.workingDirectory()
+	if err != nil {
+		return problem(err)
+	}
+	a, err := s.ask()
+	if err != nil {
+		return problem(err)
+	}
+	box, err := s.sharedBox(ctx, a)
+	if err != nil {
+		return boxFailed(err)
+	}
+	info := box.Info()
+	files := s.commandFiles(info)
+	scriptPath := files.path("script" + sh.extension)
+	if !path.IsAbs(dir) {
+		dir = path.Join(info.Workdir, dir)
+	}
+	proc := sandbox.Process{
+		Argv:    sh.argv(scriptPath, a.docker.Host),
+		Env:     s.scriptEnv(info, files),
+		Dir:     dir,
+		Files:   []sandbox.File{{Path: scriptPath, Mode: 0o700, Data: []byte(script)}},
+		Collect: files.collect(),
+		Stop:    scriptStop,
+		Kill:    s.Kill,
+	}
+	stdout, stderr := s.output("stdout"), s.output("stderr")
+	proc.Stdout, proc.Stderr = stdout, stderr
+	exit, err := box.Exec(ctx, proc)
+	stdout.Flush()
+	stderr.Flush()
+	if err != nil {
+		return s.execFailed(err, box)
+	}
+	end := attemptEnd{exit: exit}
+	switch {
+	case exit.OOMKilled:
+		end.cause, end.message = event.CauseOOM, "killed: out of memory"
+		end.hint = "raise docker.memory"
+	case exit.Code != 0:
+		end.cause, end.message = event.CauseExitCode, exitMessage(exit)
+	}
+	if err := s.takeFiles(files, exit); err != nil && end.cause == "" {
+		end.cause, end.message = event.CauseExitCode, err.Error()
+	}
+	return end
+}
+
+// execFailed drops a box that can not be used again.
+func (s *stepRun) execFailed(err error, box sandbox.Box) attemptEnd {
+	for key, b := range s.leg.boxes.open {
+		if b == box {
+			delete(s.leg.boxes.open, key)
+		}
+	}
+	s.closeLater(context.Background(), box)
+	return boxFailed(err)
+}
+
+func exitMessage(exit sandbox.Exit) string {
+	if exit.Signal != "" {
+		return "killed by signal " + exit.Signal
+	}
+	return fmt.Sprintf("exit code %d", exit.Code)
+}
+
+// output is a stream of the step on its way out: workflow commands are taken
+// out of it and obeyed, the rest is emitted.
+func (s *stepRun) output(stream string) *command.Scanner {
+	return command.NewScanner(
+		func(c command.Command) { s.obey(c) },
+		func(p []byte) { s.emit(event.Event{Type: event.Output, Stream: stream, Data: p}) },
+	)
+}
+
+// scriptEnv is the exact environment of a run: step, sorted.
+func (s *stepRun) scriptEnv(info sandbox.Info, files commandFiles) []string {
+	env := s.processEnv(info, s.leg.env)
+	for k, v := range s.sc.stepEnv {
+		env[k] = v
+	}
+	if info.Home != "" {
+		env["HOME"] = info.Home
+	}
+	files.env(env)
+	if len(s.leg.path) > 0 {
+		env["PATH"] = strings.Join(append(append([]string{}, s.leg.path...), env["PATH"]), ":")
+	}
+	return environ(env)
+}
+
+func environ(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for k, v := range env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+			continue // the kernel can not carry it
+		}
+		list = append(list, k+"="+v)
+	}
+	sort.Strings(list)
+	return list
+}
+
+func (s *stepRun) workingDirectory() (string, error) {
+	for _, v := range []*workflow.Value{s.step.WorkingDirectory, s.node.Job.Defaults.WorkingDirectory, s.Plan.Workflow.Defaults.WorkingDirectory} {
+		if v == nil {
+			continue
+		}
+		dir, err := workflow.EvalString(v, s.sc.env())
+		if err != nil {
+			return "", fmt.Errorf("working-directory: %w", err)
+		}
+		if dir != "" {
+			return dir, nil
+		}
+	}
+	return ".", nil
+}
+
+// shell says how a script is run. Several candidates mean: the first whose
+// program is there.
+type shell struct {
+	candidates [][]string // {0} is the script's path
+	extension  string
+}
+
+func (s *stepRun) shell() (shell, error) {
+	name := ""
+	for _, v := range []*workflow.Value{s.step.Shell, s.node.Job.Defaults.Shell, s.Plan.Workflow.Defaults.Shell} {
+		if v == nil {
+			continue
+		}
+		var err error
+		if name, err = workflow.EvalString(v, s.sc.env()); err != nil {
+			return shell{}, fmt.Errorf("shell: %w", err)
+		}
+		if name != "" {
+			break
+		}
+	}
+	return namedShell(name)
+}
+
+// namedShell gives GitHub's command lines of the shells (SEMANTICS 33).
+func namedShell(name string) (shell, error) {
+	switch name {
+	case "":
+		return shell{[][]string{{"bash", "-e", "{0}"}, {"sh", "-e", "{0}"}}, ".sh"}, nil
+	case "bash":
+		return shell{[][]string{{"bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "{0}"}}, ".sh"}, nil
+	case "sh":
+		return shell{[][]string{{"sh", "-e", "{0}"}}, ".sh"}, nil
+	case "python":
+		return shell{[][]string{{"python", "{0}"}, {"python3", "{0}"}}, ".py"}, nil
+	case "node":
+		return shell{[][]string{{"node", "{0}"}}, ".js"}, nil
+	case "pwsh":
+		return shell{[][]string{{"pwsh", "-command", ". '{0}'"}}, ".ps1"}, nil
+	}
+	if !strings.Contains(name, "{0}") {
+		return shell{}, fmt.Errorf("shell: %q is not known; use bash, sh, python, node, pwsh, or a command line with {0} for the script", name)
+	}
+	return shell{[][]string{strings.Fields(name)}, ".sh"}, nil
+}
+
+func (sh shell) argv(script string, host bool) []string {
+	chosen := sh.candidates[0]
+	if len(sh.candidates) > 1 {
+		if !host {
+			return sh.choosingArgv(script)
+		}
+		for _, c := range sh.candidates {
+			if _, err := exec.LookPath(c[0]); err == nil {
+				chosen = c
+				break
+			}
+		}
+	}
+	argv := make([]string, len(chosen))
+	for i, a := range chosen {
+		argv[i] = strings.ReplaceAll(a, "{0}", script)
+	}
+	return argv
+}
+
+// choosingArgv lets the box choose: only it knows what its image has.
+func (sh shell) choosingArgv(script string) []string {
+	var b strings.Builder
+	for _, c := range sh.candidates {
+		fmt.Fprintf(&b, "command -v %s >/dev/null 2>&1 && exec %s; ", c[0], strings.ReplaceAll(strings.Join(c, " "), "{0}", `"$0"`))
+	}
+	fmt.Fprintf(&b, "echo 'no %s in this image' >&2; exit 127", sh.candidates[0][0])
+	return []string{"sh", "-c", b.String(), script}
+}

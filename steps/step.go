@@ -1,0 +1,402 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/workflow"
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// hashFilesTimeout bounds one hashFiles call; GitHub's bound.
+const hashFilesTimeout = 2 * time.Minute
+
+// maxStepTimeout keeps absurd timeouts inside what a time.Duration holds.
+const maxStepTimeout = 366 * 24 * time.Hour
+
+// stepRun is one step being executed.
+type stepRun struct {
+	*run
+	node *workflow.Node
+	step *workflow.Step
+	leg  *legState
+	sc   *scope
+
+	attempt  int
+	deadline time.Time // of timeout-minutes, over all attempts; zero: none
+	outputs  *expr.Object
+	agent    agentState
+}
+
+// attemptEnd is how one attempt of a step ended.
+type attemptEnd struct {
+	cause   event.Cause // empty: success
+	message string
+	hint    string
+	exit    sandbox.Exit
+	turns   int
+	session string
+	retryAt time.Time
+	err     error // points at the workflow file where it can
+}
+
+// runStep executes one step: condition, env, attempts, outcome.
+func (r *run) runStep(ctx context.Context, n *workflow.Node) {
+	st := r.jobs[n.Job.ID]
+	if st.skip != "" {
+		return
+	}
+	l := r.leg(n.Leg)
+	if !l.begun {
+		r.begin(n, l)
+	}
+	s := &stepRun{run: r, node: n, step: n.Step, leg: l, outputs: expr.NewObject()}
+	s.sc = &scope{run: r, job: n.Job, leg: l, status: r.status(l)}
+	s.sc.onHost = s.staysOnHost()
+	if s.sc.status.cancelled && l.cleanupAt.IsZero() {
+		l.cleanupAt = r.Now().Add(cleanupTime)
+	}
+
+	start := r.Now()
+	// The step's env is part of what its condition sees, but its failure must
+	// not hide a condition that says no.
+	stepEnv, envErr := evalEnv(n.Step.Env, s.sc)
+	s.sc.stepEnv = stepEnv
+	ok, err := s.condition()
+	if err == nil && !ok {
+		if s.sc.status.cancelled {
+			l.cancelHit = true
+		}
+		s.record(event.Outcome{Outcome: resultSkipped, Conclusion: resultSkipped})
+		return
+	}
+	s.emit(event.Event{Type: event.StepStarted, Name: s.name(), StepInfo: s.info()})
+	end := attemptEnd{}
+	switch {
+	case err != nil:
+		end = problem(fmt.Errorf("if: %w", err))
+	case envErr != nil:
+		end = problem(fmt.Errorf("env: %w", envErr))
+	default:
+		end = s.attempts(ctx)
+	}
+	s.finish(end, start)
+}
+
+// staysOnHost says whether the step says docker: false; one that can not be
+// evaluated fails later, with its reason.
+func (s *stepRun) staysOnHost() bool {
+	d, err := workflow.DecodeDocker(s.step.Docker, s.eval)
+	return err == nil && d.Host
+}
+
+func (s *stepRun) condition() (bool, error) {
+	if s.leg.broken != nil {
+		// The leg's own env could not be evaluated: nothing in it may run.
+		return false, nil
+	}
+	return workflow.Condition(s.step.If, s.sc.env())
+}
+
+// attempts runs the step until it succeeds or its retries are used up.
+func (s *stepRun) attempts(ctx context.Context) attemptEnd {
+	retry, err := workflow.DecodeRetry(s.step.Retry, s.eval)
+	if err != nil {
+		return problem(err)
+	}
+	if s.step.TimeoutMinutes != nil {
+		minutes, err := workflow.EvalNumber(s.step.TimeoutMinutes, s.sc.env())
+		if err != nil {
+			return problem(err)
+		}
+		s.deadline = s.Now().Add(min(time.Duration(min(minutes, 1e6)*float64(time.Minute)), maxStepTimeout))
+	}
+	for s.attempt = 1; ; s.attempt++ {
+		end := s.once(ctx)
+		if s.attempt > retry.Max || !retryable(retry, end) || s.cancelReason(s.leg) != "" {
+			return end
+		}
+		out := s.outcomeOf(end)
+		s.emit(event.Event{Type: event.StepRetry, Outcome: &out})
+		if !s.pause(end) {
+			return end
+		}
+	}
+}
+
+// once is one attempt, bounded by the step's timeout and ended by a cancel
+// under which its condition no longer holds (SEMANTICS 8).
+func (s *stepRun) once(ctx context.Context) attemptEnd {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if d := s.bound(); !d.IsZero() {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadlineCause(ctx, d, errTimeout)
+		defer stop()
+	}
+	watching := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(watching)
+		s.watchCancel(done, cancel)
+	}()
+	var end attemptEnd
+	if s.step.IsAgent() {
+		end = s.runAgent(ctx)
+	} else {
+		end = s.runScript(ctx)
+	}
+	close(done)
+	<-watching
+
+	switch cause := context.Cause(ctx); {
+	case end.cause == "" || cause == nil:
+	case errors.Is(cause, errTimeout):
+		end.cause, end.message = event.CauseTimeout, s.timeoutMessage()
+		end.hint = "raise timeout-minutes, or find out in the log above what it waited for"
+	case errors.Is(cause, errCancelled):
+		end.cause, end.message, end.hint = event.CauseCancelled, s.cancelReason(s.leg), ""
+	}
+	return end
+}
+
+var (
+	errTimeout   = errors.New("timeout")
+	errCancelled = errors.New("cancelled")
+)
+
+// bound is when this attempt must have ended; zero: no bound of its own.
+func (s *stepRun) bound() time.Time {
+	d := s.deadline
+	if c := s.leg.cleanupAt; !c.IsZero() && (d.IsZero() || c.Before(d)) {
+		d = c
+	}
+	return d
+}
+
+func (s *stepRun) timeoutMessage() string {
+	if s.deadline.IsZero() || (!s.leg.cleanupAt.IsZero() && s.leg.cleanupAt.Before(s.deadline)) {
+		return "the clean-up steps of a cancelled job have " + cleanupTime.String()
+	}
+	minutes, _ := workflow.EvalNumber(s.step.TimeoutMinutes, s.sc.env())
+	return fmt.Sprintf("timeout-minutes: %v is over", minutes)
+}
+
+// watchCancel waits for a cancel of the leg and stops the step unless its
+// condition still holds then.
+func (s *stepRun) watchCancel(done <-chan struct{}, cancel context.CancelCauseFunc) {
+	if s.sc.status.cancelled {
+		return // started after the cancel: it is meant to run
+	}
+	select {
+	case <-done:
+		return
+	case <-s.cancelled:
+	case <-s.jobs[s.node.Job.ID].stop:
+	case <-s.leg.expired:
+	}
+	sc := *s.sc
+	sc.status = s.status(s.leg)
+	if ok, err := workflow.Condition(s.step.If, sc.env()); err != nil || !ok {
+		cancel(errCancelled)
+	}
+}
+
+// finish turns the last attempt's end into the step's outcome and conclusion.
+func (s *stepRun) finish(end attemptEnd, start time.Time) {
+	out := s.outcomeOf(end)
+	out.DurationMS = s.Now().Sub(start).Milliseconds()
+	out.Conclusion = out.Outcome
+	l := s.leg
+	if out.Outcome == resultFailure && s.step.ContinueOnError != nil {
+		tolerated, err := workflow.EvalBool(s.step.ContinueOnError, s.sc.env())
+		if err != nil {
+			out.Message += "; continue-on-error: " + err.Error()
+		}
+		if tolerated {
+			out.Conclusion = resultSuccess
+		}
+	}
+	if end.cause == event.CauseCancelled {
+		l.cancelHit = true
+	}
+	if out.Conclusion == resultFailure {
+		l.failed = true
+		l.infrastructure = l.infrastructure || end.cause == event.CauseInfrastructure
+	}
+	if end.err != nil {
+		s.note(s.node, "error", end.message, end.err)
+	}
+	s.record(out)
+}
+
+// record makes the step's result visible to later steps and to the journal.
+func (s *stepRun) record(out event.Outcome) {
+	o := expr.NewObject()
+	o.Set("outputs", s.outputs)
+	o.Set("outcome", out.Outcome)
+	o.Set("conclusion", out.Conclusion)
+	if s.step.Declared {
+		s.leg.steps.Set(s.step.ID, o)
+	}
+	out.Outputs = stringMap(s.outputs)
+	s.emit(event.Event{Type: event.StepFinished, Name: s.name(), StepInfo: s.info(), Outcome: &out})
+}
+
+func (s *stepRun) outcomeOf(end attemptEnd) event.Outcome {
+	out := event.Outcome{
+		Outcome: resultSuccess, Cause: end.cause, ExitCode: end.exit.Code,
+		Message: end.message, Hint: end.hint, Usage: s.agent.usage, Turns: end.turns,
+		SessionID: end.session, PeakMemory: end.exit.PeakMemory, CPUMS: end.exit.CPU.Milliseconds(),
+	}
+	switch end.cause {
+	case "":
+	case event.CauseCancelled:
+		out.Outcome = resultCancelled
+	default:
+		out.Outcome = resultFailure
+	}
+	return out
+}
+
+// problem is the end of a step whose own keys can not be evaluated or honoured.
+func problem(err error) attemptEnd {
+	end := attemptEnd{cause: event.CauseExitCode, message: err.Error(), err: err, exit: sandbox.Exit{Code: 1}}
+	var refusal interface{ PolicyRule() string }
+	if errors.As(err, &refusal) {
+		end.cause = event.CausePolicyDenied
+	}
+	return end
+}
+
+// boxFailed is the end of a step whose box could not be had or died.
+func boxFailed(err error) attemptEnd {
+	end := attemptEnd{cause: event.CauseInfrastructure, message: err.Error(), exit: sandbox.Exit{Code: 1}}
+	var failed *sandbox.Error
+	if errors.As(err, &failed) {
+		end.hint = failed.Hint
+		if failed.Kind == sandbox.KindOOM {
+			end.cause = event.CauseOOM
+		}
+	}
+	return end
+}
+
+func (s *stepRun) emit(e event.Event) {
+	e.Job, e.Step, e.Attempt = s.leg.leg.ID, s.step.ID, s.attempt
+	s.run.emit(e)
+}
+
+func (s *stepRun) eval(v *workflow.Value) (expr.Value, error) {
+	return workflow.Evaluate(v, s.sc.env())
+}
+
+// name is what the person calls the step.
+func (s *stepRun) name() string {
+	if s.step.Name != nil {
+		if name, err := workflow.EvalString(s.step.Name, s.sc.env()); err == nil && name != "" {
+			return name
+		}
+	}
+	if s.step.Declared {
+		return s.step.ID
+	}
+	text := s.step.Run
+	if s.step.IsAgent() {
+		text = s.step.Prompt
+	}
+	if text == nil {
+		return s.step.ID
+	}
+	return firstLine(text.Text)
+}
+
+func (s *stepRun) info() *event.StepInfo {
+	info := &event.StepInfo{Kind: "run", Line: s.step.Pos.Line}
+	if s.step.IsAgent() {
+		info.Kind = "agent"
+		info.Runtime, info.Engine, info.Model = s.agent.describe.Type, s.agent.describe.Engine, s.agent.model
+	}
+	return info
+}
+
+func firstLine(s string) string {
+	for i, c := range s {
+		if c == '\n' {
+			return s[:i]
+		}
+		if i > 60 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// processEnv is the whole environment of the step's process, over what the box
+// gives: the run's, the leg's (workflow, job, GITHUB_ENV), the step's, then
+// GITHUB_PATH.
+func (s *stepRun) processEnv(info sandbox.Info, own map[string]string) map[string]string {
+	env := maps.Clone(info.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, s.Env(info))
+	env["GITHUB_JOB"] = s.node.Job.ID
+	env["RUNNER_TEMP"] = info.Temp
+	env["GITHUB_WORKSPACE"] = info.Workdir
+	maps.Copy(env, own)
+	return env
+}
+
+// retryable says whether an attempt that ended so may be tried again.
+func retryable(retry workflow.Retry, end attemptEnd) bool {
+	switch end.cause {
+	case "", event.CauseCancelled, event.CausePolicyDenied:
+		return false
+	}
+	if end.err != nil {
+		return false
+	}
+	on := retry.On
+	if len(on) == 0 {
+		on = []string{string(event.CauseRateLimited), string(event.CauseStalled), string(event.CauseInfrastructure)}
+	}
+	for _, c := range on {
+		if c == string(end.cause) {
+			return true
+		}
+	}
+	return false
+}
+
+// retryBackoff is the wait before attempt n+1 where nobody said until when.
+func retryBackoff(attempt int) time.Duration {
+	return min(time.Second<<min(attempt-1, 6), time.Minute)
+}
+
+// pause waits before the next attempt: until the rate limit ends where that is
+// known, else by back-off. false: cancelled or out of time meanwhile.
+func (s *stepRun) pause(end attemptEnd) bool {
+	wait := retryBackoff(s.attempt)
+	if !end.retryAt.IsZero() {
+		wait = max(0, end.retryAt.Sub(s.Now()))
+	}
+	if d := s.bound(); !d.IsZero() && s.Now().Add(wait).After(d) {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-s.cancelled:
+	case <-s.jobs[s.node.Job.ID].stop:
+	case <-s.leg.expired:
+	}
+	return false
+}
