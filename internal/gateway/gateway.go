@@ -21,10 +21,11 @@ type Lane struct {
 	Attempt int // 1-based
 }
 
-// Limits bound one session. Zero: no limit.
+// Limits bound one session. Zero: no limit. They are checked before each
+// request; what is under way when one is reached still ends.
 type Limits struct {
-	CostUSD  float64
-	Tokens   int64
-	Requests int
+	CostUSD  float64  // refuses models without a known price
+	Tokens   int64    // of all kinds, cached ones too
+	Requests int      // to the model; counting tokens is free
 	Models   []string // allowed; empty: any
 }

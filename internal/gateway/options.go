@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// DefaultUpstream is Anthropic's API.
+const DefaultUpstream = "https://api.anthropic.com"
+
+// Options configure a Gateway. Mode is required, Dir for Record and Replay,
+// Credentials for Live and Record; the rest has defaults.
+type Options struct {
+	Mode Mode
+	// Dir is the cassette directory. Replay reads it once, in New.
+	Dir string
+	// Upstream is the base URL of the model API, with any path prefix; empty:
+	// DefaultUpstream.
+	Upstream    string
+	Credentials CredentialSource
+	Prices      Prices // zero: DefaultPrices
+	// Transport reaches the upstream; nil: a transport with Timeouts that
+	// honours the proxy variables of the runner's own environment.
+	Transport http.RoundTripper
+	Timeouts  Timeouts
+	// Redact removes secrets from what is recorded and shown; nil: nothing
+	// beyond the gateway's own credential and tokens, which it always removes.
+	Redact func(string) string
+	// Warn gets what the person should know but no step fails of; nil: dropped.
+	Warn  func(message string)
+	Clock func() time.Time // nil: time.Now
+}
+
+// Timeouts bound the waits on the upstream. Zero fields take the defaults.
+type Timeouts struct {
+	Connect time.Duration // 15 s, TCP and TLS each
+	Headers time.Duration // 10 min: an unstreamed answer is thought out before its headers come
+	Idle    time.Duration // 5 min between two reads of an answer; the API pings more often
+}
+
+func (t Timeouts) orDefaults() Timeouts {
+	if t.Connect <= 0 {
+		t.Connect = 15 * time.Second
+	}
+	if t.Headers <= 0 {
+		t.Headers = 10 * time.Minute
+	}
+	if t.Idle <= 0 {
+		t.Idle = 5 * time.Minute
+	}
+	return t
+}
+
+// Gateway is the runner's only way to the model APIs. Safe for concurrent use.
+type Gateway struct {
+	mode        Mode
+	dir         string
+	upstream    *url.URL
+	credentials CredentialSource
+	prices      Prices
+	transport   http.RoundTripper
+	timeouts    Timeouts
+	redact      func(string) string
+	warn        func(string)
+	clock       func() time.Time
+	cassette    *cassette // Replay only; read-only
+	sessions    sessionSet
+}
+
+// New checks the options and, for Replay, reads the cassettes. It opens no
+// connection.
+func New(o Options) (*Gateway, error) {
+	g := &Gateway{mode: o.Mode, dir: o.Dir, credentials: o.Credentials, prices: o.Prices, transport: o.Transport,
+		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, warn: o.Warn, clock: o.Clock}
+	if err := g.parseUpstream(o.Upstream); err != nil {
+		return nil, err
+	}
+	if g.prices.empty() {
+		prices, err := DefaultPrices()
+		if err != nil {
+			return nil, err
+		}
+		g.prices = prices
+	}
+	if g.transport == nil {
+		g.transport = newTransport(g.timeouts)
+	}
+	if g.redact == nil {
+		g.redact = func(s string) string { return s }
+	}
+	if g.warn == nil {
+		g.warn = func(string) {}
+	}
+	if g.clock == nil {
+		g.clock = time.Now
+	}
+	switch {
+	case g.mode != Live && g.mode != Record && g.mode != Replay:
+		return nil, fmt.Errorf("gateway mode %q: expected live, record or replay", g.mode)
+	case g.mode != Replay && g.credentials == nil:
+		return nil, errors.New("gateway: no source of credentials")
+	case g.mode != Live && g.dir == "":
+		return nil, fmt.Errorf("gateway: mode %s needs a cassette directory", g.mode)
+	case g.mode == Replay:
+		c, err := readCassette(g.dir)
+		if err != nil {
+			return nil, err
+		}
+		g.cassette = c
+	}
+	return g, nil
+}
+
+func (g *Gateway) parseUpstream(base string) error {
+	if base == "" {
+		base = DefaultUpstream
+	}
+	u, err := url.Parse(base)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("model API base URL %q: expected http(s)://host[/path] without user, query or fragment; correct ANTHROPIC_BASE_URL", base)
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	g.upstream = u
+	return nil
+}
+
+// newTransport never follows redirects (transports do not) and never asks for
+// compression: what passes by must be readable for counting.
+func newTransport(t Timeouts) *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: t.Connect,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true,
+	}
+}
+
+// Preflight finds what would make every step fail: no usable credential, a
+// cassette directory that cannot be written, a lane that was never recorded.
+// The lanes are those the caller knows will run; none is fine.
+func (g *Gateway) Preflight(ctx context.Context, lanes ...Lane) error {
+	switch g.mode {
+	case Replay:
+		for _, l := range lanes {
+			if _, err := g.cassette.lane(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	case Record:
+		if err := os.MkdirAll(g.dir, 0o755); err != nil {
+			return fmt.Errorf("make cassette directory: %w", err)
+		}
+		probe, err := os.MkdirTemp(g.dir, tempPrefix)
+		if err != nil {
+			return fmt.Errorf("cassette directory %s cannot be written: %w", g.dir, err)
+		}
+		if err := os.Remove(probe); err != nil {
+			return fmt.Errorf("cassette directory %s cannot be written: %w", g.dir, err)
+		}
+	}
+	_, err := g.credential(ctx)
+	return err
+}
+
+// credential is the real one, or in Replay a placeholder: nothing leaves.
+func (g *Gateway) credential(ctx context.Context) (Credential, error) {
+	if g.mode == Replay {
+		return Credential{Kind: APIKey, Value: "replay", Origin: "replay"}, nil
+	}
+	return g.credentials(ctx)
+}
+
+// Close ends all sessions and idle upstream connections.
+func (g *Gateway) Close() error {
+	var errs []error
+	for _, s := range g.sessions.all() {
+		errs = append(errs, s.Close())
+	}
+	if t, ok := g.transport.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+	return errors.Join(errs...)
+}

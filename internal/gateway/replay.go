@@ -1,0 +1,66 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// maxMissMessage bounds the explanation of a replay miss in bytes.
+const maxMissMessage = 6 << 10
+
+// replay answers from the cassette.
+func (x *exchange) replay() {
+	t, err := readTurn(x.req, x.call.Path)
+	if err != nil {
+		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: " + err.Error()})
+		return
+	}
+	agent := x.r.Header.Get(agentHeader)
+	rec, no := x.s.player.find(agent, t)
+	if no != nil {
+		x.call.Usage.Requests = 0
+		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "replay_miss", cutText(no.explain(x.s.lane, agent, t), maxMissMessage)})
+		return
+	}
+	h := x.w.Header()
+	for k, v := range rec.Response.Headers {
+		h.Set(k, v)
+	}
+	body := rec.Response.body(t.Workdir)
+	x.call.Status = rec.Response.Status
+	x.w.WriteHeader(rec.Response.Status)
+	_, _ = x.w.Write(body) // the box may be gone: its own loss
+	m := newMeter(rec.Response.Status, rec.Response.Headers["content-type"])
+	m.write(body)
+	m.close()
+	message := m.message
+	switch {
+	case rec.Response.Broken:
+		x.call.Reason, message = "upstream", "the recorded answer was broken off"
+	case m.kind != "" && rec.Response.Status < 400:
+		x.call.Reason = "stream_error"
+	}
+	resp := &http.Response{StatusCode: rec.Response.Status, Header: h}
+	x.end(m, x.s.gw.retryAt(resp), message)
+	if rec.Response.Broken {
+		_ = http.NewResponseController(x.w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// body is the answer as it was, for the box's own working directory.
+func (p recordedResponse) body(workdir string) []byte {
+	if workdir == "" {
+		workdir = "."
+	}
+	text := strings.Join(p.Lines, "\n")
+	if p.JSON != nil {
+		var b bytes.Buffer
+		if json.Compact(&b, p.JSON) == nil {
+			text = b.String()
+		}
+	}
+	return []byte(strings.ReplaceAll(text, workdirPlaceholder, workdir))
+}
