@@ -30,10 +30,11 @@ type Value struct {
 	Items   []*Value
 	Entries []Entry
 
-	src  *source         // where it was read, for positions inside the text
-	size int             // values in it, aliases spelled out
-	tpl  *parsedTemplate // scalars with ${{, parsed once
-	cond *parsedTemplate // scalars that stand as a condition, parsed once
+	src      *source         // where it was read, for positions inside the text
+	size     int             // values in it, aliases spelled out
+	prepared bool            // tpl is filled here and below
+	tpl      *parsedTemplate // scalars with ${{, parsed once
+	cond     *parsedTemplate // scalars that stand as a condition, parsed once
 }
 
 // Entry is one key of a Mapping, in file order.
@@ -112,6 +113,8 @@ type Job struct {
 
 	// Runtime, Docker, Workspace are the job's own, before merging.
 	Runtime, Docker, Workspace *Value
+
+	inherited Defaults // merged for its steps; those with nothing of their own share it
 }
 
 // Name is an identifier with its place.

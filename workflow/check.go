@@ -9,6 +9,16 @@ func Check(w *Workflow) []Problem {
 	c.index()
 	c.checkIDs()
 	c.checkNeeds()
+	c.gather()
+	c.checkExpressions()
+	c.checkSteps()
+	c.checkNumbers()
+	c.checkMatrices()
+	c.checkInputs()
+	c.checkBlocks()
+	c.checkUntrusted()
+	c.checkAgentSecrets()
+	c.checkSharedWorkspace()
 	return sortProblems(c.problems)
 }
 
@@ -18,6 +28,22 @@ type checker struct {
 	collector
 	w    *Workflow
 	jobs map[string]*Job // by lower-case id
+
+	facts  map[*Job]*jobFacts
+	inputs []string // names of the declared inputs
+	places map[string]place
+}
+
+// gather fills what the checks look up.
+func (c *checker) gather() {
+	c.places = places()
+	c.facts = make(map[*Job]*jobFacts, len(c.w.Jobs))
+	for _, job := range c.w.Jobs {
+		c.facts[job] = newJobFacts(job)
+	}
+	for _, in := range c.w.On.Inputs {
+		c.inputs = append(c.inputs, in.Name)
+	}
 }
 
 func (c *checker) index() {

@@ -68,11 +68,16 @@ type parsedTemplate struct {
 	base  int            // bytes before cond in the text
 	whole bool
 	err   *EvalError
+	// literal marks a text that is data: what looks like ${{ }} in it stays.
+	literal bool
 }
 
 // template gives the parsed text of a scalar that holds ${{; nil where it holds
 // none. What Parse has read is parsed already.
 func (v *Value) template() *parsedTemplate {
+	if v.tpl != nil && v.tpl.literal {
+		return nil
+	}
 	if v.tpl != nil || v.Kind != Scalar || !strings.Contains(v.Text, "${{") {
 		return v.tpl
 	}

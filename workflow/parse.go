@@ -33,8 +33,7 @@ func Validate(file string, src []byte) (*Workflow, *Plan, []Problem) {
 // fileParser shapes Values into a Workflow.
 type fileParser struct {
 	collector
-	defaults  Defaults // of the workflow
-	inherited Defaults // of the steps of the job being read
+	defaults Defaults // of the workflow
 }
 
 func (p *fileParser) workflow(w *Workflow, root *Value) {
@@ -144,14 +143,19 @@ func (p *fileParser) environment(e Entry) *Value {
 
 // isExpression says whether the scalar is one whole ${{ }}.
 func (v *Value) isExpression() bool {
-	return v.Kind == Scalar && v.template() != nil && v.template().whole
+	if v.Kind != Scalar {
+		return false
+	}
+	v.tpl = v.template()
+	return v.tpl != nil && v.tpl.whole
 }
 
 // prepare parses the templates inside v once, for all later evaluations.
 func (p *fileParser) prepare(v *Value) *Value {
-	if v == nil || v.tpl != nil {
+	if v == nil || v.prepared {
 		return v
 	}
+	v.prepared = true
 	v.tpl = v.template()
 	for _, item := range v.Items {
 		p.prepare(item)

@@ -53,16 +53,16 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 			p.unknown(e.Key, "a step", stepKeys())
 		}
 	}
-	s.Runtime = Merge(p.inherited.Runtime, runtime)
-	s.Docker = Merge(p.inherited.Docker, docker)
-	s.Workspace = Merge(p.inherited.Workspace, workspace)
+	s.Runtime = Merge(job.inherited.Runtime, runtime)
+	s.Docker = Merge(job.inherited.Docker, docker)
+	s.Workspace = Merge(job.inherited.Workspace, workspace)
 }
 
 // inherit merges what all steps of a job have in common, once for all of them.
 func (p *fileParser) inherit(job *Job) {
-	p.inherited.Runtime = Merge(p.defaults.Runtime, job.Defaults.Runtime, job.Runtime)
-	p.inherited.Docker = Merge(p.defaults.Docker, job.Defaults.Docker, job.Docker)
-	p.inherited.Workspace = Merge(p.defaults.Workspace, job.Defaults.Workspace, job.Workspace)
+	job.inherited.Runtime = Merge(p.defaults.Runtime, job.Defaults.Runtime, job.Runtime)
+	job.inherited.Docker = Merge(p.defaults.Docker, job.Defaults.Docker, job.Docker)
+	job.inherited.Workspace = Merge(p.defaults.Workspace, job.Defaults.Workspace, job.Workspace)
 }
 
 // condition takes what may stand after `if:` and parses it as an expression.

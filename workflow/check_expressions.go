@@ -1,0 +1,194 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// scope is what an expression stands in, as far as it is known before the run.
+type scope struct {
+	job *jobFacts // nil outside of jobs
+	// before is how many steps of the job have ended; -1: not known.
+	before int
+}
+
+// checkExpressions looks at the syntax of every expression and at what it uses.
+func (c *checker) checkExpressions() {
+	w := c.w
+	top := scope{before: -1}
+	c.expressions(w.Name, "name", top)
+	c.expressions(w.RunName, "run-name", top)
+	c.expressions(w.Env, "env", top)
+	c.expressions(w.Concurrency, "concurrency", top)
+	for _, in := range w.On.Inputs {
+		c.expressions(in.Default, "on.workflow_call.inputs.default", top)
+	}
+	for _, t := range w.On.Events {
+		c.expressions(t.Filters.Get("outputs"), "on.workflow_call.outputs", top)
+	}
+	c.defaultsExpressions(w.Defaults, "", top)
+	for _, job := range w.Jobs {
+		c.jobExpressions(job)
+	}
+}
+
+func (c *checker) defaultsExpressions(d Defaults, prefix string, s scope) {
+	c.expressions(d.Shell, prefix+"defaults.run", s)
+	c.expressions(d.WorkingDirectory, prefix+"defaults.run", s)
+	c.blockExpressions(d.Runtime, d.Docker, d.Workspace, s)
+}
+
+func (c *checker) blockExpressions(runtime, docker, workspace *Value, s scope) {
+	c.expressions(runtime, "jobs.<job_id>.steps.runtime", s)
+	c.expressions(docker, "jobs.<job_id>.steps.docker", s)
+	c.expressions(workspace, "jobs.<job_id>.steps.workspace", s)
+}
+
+func (c *checker) jobExpressions(job *Job) {
+	const in = "jobs.<job_id>."
+	s := scope{job: c.facts[job], before: -1}
+	c.condition(job.If, in+"if", s)
+	c.expressions(job.Name, in+"name", s)
+	c.expressions(job.RunsOn, in+"runs-on", s)
+	c.expressions(job.Env, in+"env", s)
+	c.expressions(job.Concurrency, in+"concurrency", s)
+	c.expressions(job.ContinueOnError, in+"continue-on-error", s)
+	c.expressions(job.TimeoutMinutes, in+"timeout-minutes", s)
+	c.deploymentExpressions(job.Environment, s)
+	c.expressions(job.Outputs, in+"outputs", scope{s.job, len(job.Steps)})
+	c.defaultsExpressions(job.Defaults, in, s)
+	c.blockExpressions(job.Runtime, job.Docker, job.Workspace, s)
+	if job.Strategy != nil {
+		c.expressions(job.Strategy.Matrix, in+"strategy", s)
+		c.expressions(job.Strategy.FailFast, in+"strategy", s)
+		c.expressions(job.Strategy.MaxParallel, in+"strategy", s)
+	}
+	for _, step := range job.Steps {
+		c.stepExpressions(step, scope{s.job, step.Index})
+	}
+}
+
+func (c *checker) deploymentExpressions(v *Value, s scope) {
+	const in = "jobs.<job_id>.environment"
+	if v == nil || v.Kind != Mapping {
+		c.expressions(v, in, s)
+		return
+	}
+	for _, e := range v.Entries {
+		if e.Key.Text == "url" {
+			c.expressions(e.Value, in+".url", scope{s.job, len(s.job.steps)})
+			continue
+		}
+		c.expressions(e.Value, in, s)
+	}
+}
+
+func (c *checker) stepExpressions(step *Step, s scope) {
+	const in = "jobs.<job_id>.steps."
+	c.condition(step.If, in+"if", s)
+	for _, at := range []struct {
+		key string
+		v   *Value
+	}{
+		{"name", step.Name}, {"run", step.Run}, {"prompt", step.Prompt}, {"prompt-file", step.PromptFile},
+		{"env", step.Env}, {"shell", step.Shell}, {"working-directory", step.WorkingDirectory},
+		{"timeout-minutes", step.TimeoutMinutes}, {"continue-on-error", step.ContinueOnError}, {"retry", step.Retry},
+	} {
+		c.expressions(at.v, in+at.key, s)
+	}
+	inherited := s.job.job.inherited
+	if step.Runtime != inherited.Runtime {
+		c.expressions(step.Runtime, in+"runtime", s)
+	}
+	if step.Docker != inherited.Docker {
+		c.expressions(step.Docker, in+"docker", s)
+	}
+	if step.Workspace != inherited.Workspace {
+		c.expressions(step.Workspace, in+"workspace", s)
+	}
+}
+
+// expressions checks all expressions in v, which stands in the place key.
+func (c *checker) expressions(v *Value, key string, s scope) {
+	if v == nil {
+		return
+	}
+	for _, item := range v.Items {
+		c.expressions(item, key, s)
+	}
+	for _, e := range v.Entries {
+		c.expressions(e.Key, key, s)
+		c.expressions(e.Value, key, s)
+	}
+	t := v.template()
+	if t == nil {
+		return
+	}
+	if t.err != nil {
+		c.evalError("expression", t.err)
+		return
+	}
+	for _, e := range t.tpl.Exprs() {
+		c.expression(v, e, e.Base(), c.places[key], s)
+	}
+}
+
+// condition checks what stands after `if:`.
+func (c *checker) condition(v *Value, key string, s scope) {
+	if v == nil || strings.TrimSpace(v.Text) == "" {
+		return
+	}
+	t := v.conditionTemplate()
+	if t.err != nil {
+		rule := "expression"
+		if t.tpl != nil {
+			rule = "condition"
+		}
+		c.evalError(rule, t.err)
+		return
+	}
+	c.expression(v, t.cond, t.base, c.places[key], s)
+}
+
+func (c *checker) evalError(rule string, e *EvalError) {
+	c.add(SeverityError, rule, e.Pos, e.Length, e.Hint, e.Msg)
+}
+
+// at reports something about a part of the text of v.
+func (c *checker) at(sev Severity, v *Value, offset, length int, rule, hint, format string, args ...any) {
+	pos, n := v.span(offset, length)
+	c.add(sev, rule, pos, n, hint, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) expression(v *Value, e *expr.Expr, base int, p place, s scope) {
+	for _, call := range e.Calls() {
+		switch call.Name {
+		case "success", "failure", "always", "cancelled":
+			if !p.status {
+				c.at(SeverityError, v, base+call.Offset, call.Length, "expression", "it works in `if:` only", "function %s is not available in `%s`", call.Name, p.key)
+			}
+		case "hashfiles":
+			if !p.hashFiles {
+				c.at(SeverityError, v, base+call.Offset, call.Length, "expression", "use it in a step and pass the result on as an output", "function hashFiles is not available in `%s`", p.key)
+			}
+		}
+	}
+	for _, ref := range e.Refs() {
+		switch {
+		case !slices.Contains(contextNames(), ref.Name):
+			hint := suggest(ref.Name, contextNames())
+			c.at(SeverityError, v, base+ref.Offset, len(ref.Name), "expression", hint, "unknown context %q", e.Source()[ref.Offset:ref.Offset+len(ref.Name)])
+		case !p.has(ref.Name):
+			hint := "no context is available there"
+			if p.contexts != "" {
+				hint = "available there: " + strings.Join(strings.Fields(p.contexts), ", ")
+			}
+			c.at(SeverityError, v, base+ref.Offset, len(ref.Name), "expression", hint, "context %q is not available in `%s`", ref.Name, p.key)
+		default:
+			c.reference(v, ref, base, s)
+		}
+	}
+}

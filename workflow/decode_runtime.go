@@ -1,0 +1,208 @@
+package workflow
+
+import (
+	"encoding/json"
+	"math"
+	"net/url"
+	"slices"
+
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// DecodeRuntime reads a merged `runtime:` block. nil is the zero Runtime. Errors
+// are *EvalError, joined where there are several (see Problems).
+func DecodeRuntime(v *Value, eval EvalFunc) (Runtime, error) {
+	d := &decoder{eval: eval}
+	return d.runtime(v), d.err()
+}
+
+// engines lists what may stand in `runtime.engine`, by `runtime.type`.
+func engines(typ string) []string {
+	cli := []string{"claude", "codex", "gemini", "opencode"}
+	sdk := []string{"anthropic", "openai", "google", "gemini"}
+	switch typ {
+	case "cli":
+		return cli
+	case "sdk":
+		return sdk
+	}
+	return append(cli, sdk[:3]...)
+}
+
+func (d *decoder) runtime(v *Value) Runtime {
+	var out Runtime
+	d.each(v, "`runtime`", runtimeKeys(), func(key string, v *Value) {
+		switch key {
+		case "type":
+			out.Type = d.oneOf(key, v, "cli", "sdk")
+		case "engine":
+			out.Engine = d.nonEmpty(key, v)
+		case "model":
+			out.Model = d.nonEmpty(key, v)
+		case "fallback-model":
+			out.FallbackModel = d.nonEmpty(key, v)
+		case "max-turns":
+			out.MaxTurns = int(d.whole(key, v, 1, 100_000))
+		case "max-cost-usd":
+			out.MaxCostUSD = d.number(key, v, 0.0001, 1_000_000)
+		case "max-tokens":
+			out.MaxTokens = d.whole(key, v, 1, math.MaxInt32)
+		case "system-prompt":
+			out.SystemPrompt = d.text(v)
+		case "append-system-prompt":
+			out.AppendSystemPrompt = d.text(v)
+		case "allowed-tools":
+			out.AllowedTools = d.texts(key, v)
+		case "denied-tools":
+			out.DeniedTools = d.texts(key, v)
+		case "permission-mode":
+			out.PermissionMode = d.nonEmpty(key, v)
+		case "mcp-servers":
+			out.MCPServers = d.json(key, v)
+		case "session":
+			out.Session = d.nonEmpty(key, v)
+		case "output-schema":
+			out.OutputSchema = d.schema(v)
+		case "env":
+			out.Env = d.textMap(key, v)
+		case "args":
+			out.Args = d.texts(key, v)
+		case "base-url":
+			out.BaseURL = d.url(key, v)
+		}
+	})
+	if out.Engine != "" {
+		if known := engines(out.Type); !slices.Contains(known, out.Engine) {
+			where := ""
+			if out.Type != "" {
+				where = " of a runtime of type " + out.Type
+			}
+			d.fail(v.Get("engine"), suggest(out.Engine, known), "unknown engine %q%s", out.Engine, where)
+		}
+	}
+	return out
+}
+
+func (d *decoder) url(key string, v *Value) string {
+	s := d.nonEmpty(key, v)
+	if s == "" {
+		return ""
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		d.fail(v, "write http://… or https://…", "`%s` cannot be %q", key, s)
+		return ""
+	}
+	if u.User != nil {
+		d.fail(v, "keep credentials out of the file", "`%s` holds a user name or password", key)
+		return ""
+	}
+	return s
+}
+
+// agentOutputs are the outputs every agent step has: a schema cannot give
+// others of the same names.
+func agentOutputs() []string {
+	return []string{"result", "structured", "session-id", "cost-usd", "input-tokens", "output-tokens", "turns", "cause", "patch"}
+}
+
+func (d *decoder) schema(v *Value) json.RawMessage {
+	raw := d.json("output-schema", v)
+	if raw == nil {
+		return nil
+	}
+	parsed, err := expr.FromJSON(raw)
+	schema, ok := parsed.(*expr.Object)
+	if err != nil || !ok {
+		return nil
+	}
+	if typ, said := schema.Get("type"); !said || typ != "object" {
+		at := v
+		if t := v.Get("type"); t != nil {
+			at = t
+		}
+		d.fail(at, "write `type: object` with `properties`", "an output schema must describe an object")
+		return nil
+	}
+	properties, _ := schema.Get("properties")
+	o, _ := properties.(*expr.Object)
+	for _, name := range o.Keys() {
+		if !slices.Contains(agentOutputs(), name) {
+			continue
+		}
+		at := v
+		for _, e := range entriesOf(v.Get("properties")) {
+			if e.Key.Text == name {
+				at = e.Key
+			}
+		}
+		d.fail(at, "rename the property", "property %q has the name of an output that every agent step has", name)
+	}
+	return raw
+}
+
+func entriesOf(v *Value) []Entry {
+	if v == nil {
+		return nil
+	}
+	return v.Entries
+}
+
+func retryCauses() []string {
+	return []string{"exit_code", "timeout", "oom", "resource_limit", "stalled", "rate_limited", "auth", "budget_exhausted",
+		"max_turns", "refused", "no_result", "infrastructure"}
+}
+
+const maxRetries = 100
+
+// DecodeRetry reads a step's `retry:`; nil is no retry.
+func DecodeRetry(v *Value, eval EvalFunc) (Retry, error) {
+	d := &decoder{eval: eval}
+	return d.retry(v), d.err()
+}
+
+func (d *decoder) retry(v *Value) Retry {
+	var out Retry
+	if v == nil {
+		return out
+	}
+	d.each(v, "`retry`", []string{"max", "on"}, func(key string, v *Value) {
+		if key == "max" {
+			out.Max = int(d.whole("retry.max", v, 0, maxRetries))
+			return
+		}
+		for _, it := range d.list("retry.on", v) {
+			cause, _ := it.x.(string)
+			if !slices.Contains(retryCauses(), cause) {
+				d.fail(it.at, suggest(cause, retryCauses()), "unknown cause %s", kindName(it.x))
+				continue
+			}
+			out.On = append(out.On, cause)
+		}
+	})
+	if v.Get("max") == nil {
+		d.fail(v, "add `max: 2`", "`retry` does not say how often")
+	}
+	return out
+}
+
+// Workspaces of a step.
+const (
+	WorkspaceShared   = "shared"
+	WorkspaceRO       = "ro"
+	WorkspaceIsolated = "isolated"
+	WorkspaceCopy     = "copy"
+)
+
+// DecodeWorkspace reads a merged `workspace:`; nil is "shared".
+func DecodeWorkspace(v *Value, eval EvalFunc) (string, error) {
+	d := &decoder{eval: eval}
+	return d.workspace(v), d.err()
+}
+
+func (d *decoder) workspace(v *Value) string {
+	if v == nil {
+		return WorkspaceShared
+	}
+	return d.oneOf("workspace", v, WorkspaceShared, WorkspaceRO, WorkspaceIsolated, WorkspaceCopy)
+}

@@ -1,0 +1,188 @@
+package workflow
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Graph draws a plan as "text", "mermaid" or "dot". The same plan gives the same
+// bytes.
+func Graph(w io.Writer, p *Plan, format string) error {
+	draw := map[string]func(io.Writer, []jobDrawing){"text": graphText, "mermaid": graphMermaid, "dot": graphDot}[format]
+	if draw == nil {
+		return fmt.Errorf("unknown graph format %q: %s", format, suggest(format, []string{"text", "mermaid", "dot"}))
+	}
+	out := bufio.NewWriter(w)
+	draw(out, p.drawings())
+	return out.Flush()
+}
+
+// jobDrawing is a job of the plan with its legs, as they are drawn.
+type jobDrawing struct {
+	job     *Job
+	number  int
+	needs   []jobDrawing // only job and number are set
+	legs    []string     // ids; one that is the job's own id without a matrix
+	dynamic bool
+}
+
+func (p *Plan) drawings() []jobDrawing {
+	var list []jobDrawing
+	at := map[*Job]int{}
+	for _, n := range p.Nodes {
+		switch n.Kind {
+		case JobGate:
+			at[n.Job] = len(list)
+			list = append(list, jobDrawing{job: n.Job, number: len(list)})
+		case LegEnd:
+			d := &list[at[n.Job]]
+			d.legs = append(d.legs, n.Leg.ID)
+		}
+	}
+	for _, n := range p.Nodes {
+		if n.Kind != JobGate {
+			continue
+		}
+		d := &list[at[n.Job]]
+		for _, need := range n.Needs {
+			d.needs = append(d.needs, jobDrawing{job: need.Job, number: at[need.Job]})
+		}
+		if len(d.legs) == 0 {
+			d.dynamic = true
+			d.legs = []string{n.Job.ID + " (…)"}
+		}
+	}
+	return list
+}
+
+func stepLabel(s *Step) string {
+	label := s.ID
+	if s.Name != nil && s.Name.template() == nil {
+		label = s.Name.Text
+		if s.Declared && label != s.ID {
+			label = s.ID + ": " + label
+		}
+	} else if !s.Declared && s.Run != nil {
+		label = firstLine(s.Run.Text)
+	}
+	if r := []rune(printable(label)); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return printable(label)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+func graphText(w io.Writer, jobs []jobDrawing) {
+	for i, d := range jobs {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		head := d.job.ID
+		if len(d.needs) > 0 {
+			names := make([]string, len(d.needs))
+			for i, n := range d.needs {
+				names[i] = n.job.ID
+			}
+			head += "  ← " + strings.Join(names, ", ")
+		}
+		switch {
+		case d.dynamic:
+			head += "  [matrix known when it runs]"
+		case len(d.legs) > 1:
+			head += fmt.Sprintf("  [%d legs]", len(d.legs))
+		}
+		fmt.Fprintln(w, head)
+		if d.job.Strategy != nil && d.job.Strategy.Matrix != nil && !d.dynamic {
+			for _, leg := range d.legs {
+				fmt.Fprintf(w, "│  %s\n", printable(leg))
+			}
+		}
+		for i, s := range d.job.Steps {
+			branch := "├─"
+			if i == len(d.job.Steps)-1 {
+				branch = "└─"
+			}
+			mark := "run   "
+			if s.IsAgent() {
+				mark = "agent "
+			}
+			fmt.Fprintf(w, "%s %s %s\n", branch, mark, stepLabel(s))
+		}
+	}
+}
+
+func graphMermaid(w io.Writer, jobs []jobDrawing) {
+	escape := strings.NewReplacer("&", "#amp;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "`", "#96;", "\\", "#92;")
+	label := func(s string) string { return escape.Replace(printable(s)) }
+	fmt.Fprintln(w, "flowchart TD")
+	for _, d := range jobs {
+		fmt.Fprintf(w, "  subgraph j%d [\"%s\"]\n", d.number, label(d.job.ID))
+		for l, leg := range d.legs {
+			indent := "    "
+			if leg != d.job.ID {
+				fmt.Fprintf(w, "    subgraph j%dl%d [\"%s\"]\n", d.number, l, label(leg))
+				indent = "      "
+			}
+			for i, s := range d.job.Steps {
+				left, right := `["`, `"]`
+				if s.IsAgent() {
+					left, right = `(["🤖 `, `"])`
+				}
+				fmt.Fprintf(w, "%sj%dl%ds%d%s%s%s\n", indent, d.number, l, i, left, label(stepLabel(s)), right)
+			}
+			for i := 1; i < len(d.job.Steps); i++ {
+				fmt.Fprintf(w, "%sj%dl%ds%d --> j%dl%ds%d\n", indent, d.number, l, i-1, d.number, l, i)
+			}
+			if leg != d.job.ID {
+				fmt.Fprintln(w, "    end")
+			}
+		}
+		fmt.Fprintln(w, "  end")
+	}
+	for _, d := range jobs {
+		for _, n := range d.needs {
+			fmt.Fprintf(w, "  j%d --> j%d\n", n.number, d.number)
+		}
+	}
+}
+
+func graphDot(w io.Writer, jobs []jobDrawing) {
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	quote := func(s string) string { return `"` + escape.Replace(printable(s)) + `"` }
+	fmt.Fprintln(w, "digraph workflow {")
+	fmt.Fprintln(w, "  node [shape=box];")
+	for _, d := range jobs {
+		fmt.Fprintf(w, "  subgraph cluster_j%d {\n    label=%s;\n", d.number, quote(d.job.ID))
+		fmt.Fprintf(w, "    j%d_start [shape=point];\n    j%d_end [shape=point];\n", d.number, d.number)
+		for l, leg := range d.legs {
+			before := fmt.Sprintf("j%d_start", d.number)
+			for i, s := range d.job.Steps {
+				text := stepLabel(s)
+				if leg != d.job.ID {
+					text = leg + ": " + text
+				}
+				style := ""
+				if s.IsAgent() {
+					style = ", style=\"rounded,bold\""
+				}
+				node := fmt.Sprintf("j%dl%ds%d", d.number, l, i)
+				fmt.Fprintf(w, "    %s [label=%s%s];\n    %s -> %s;\n", node, quote(text), style, before, node)
+				before = node
+			}
+			fmt.Fprintf(w, "    %s -> j%d_end;\n", before, d.number)
+		}
+		fmt.Fprintln(w, "  }")
+	}
+	for _, d := range jobs {
+		for _, n := range d.needs {
+			fmt.Fprintf(w, "  j%d_end -> j%d_start;\n", n.number, d.number)
+		}
+	}
+	fmt.Fprintln(w, "}")
+}
