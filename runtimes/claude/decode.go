@@ -243,24 +243,36 @@ func (d *decoder) system(rec record) []event.Message {
 }
 
 func (d *decoder) init(rec record) []event.Message {
-	var init struct {
-		Model      string `json:"model"`
-		MCPServers []struct {
-			Name   string `json:"name"`
-			Status string `json:"status"`
-		} `json:"mcp_servers"`
-	}
-	if json.Unmarshal(rec.line, &init) != nil || rec.session == d.sessionID {
+	if rec.session == d.sessionID {
 		return nil
 	}
 	d.sessionID = rec.session
-	out := one(event.Message{Kind: event.MessageInit, SessionID: rec.session, Model: init.Model})
-	for _, s := range init.MCPServers {
-		if s.Status == "failed" {
-			out = append(out, event.Message{Kind: event.MessageWarning, Text: fmt.Sprintf("MCP server %q did not start", s.Name)})
+	out := one(event.Message{Kind: event.MessageInit, SessionID: rec.session})
+	jsonscan.Object(rec.line, func(key, value []byte) {
+		switch string(key) {
+		case "model":
+			out[0].Model = jsonscan.Text(value)
+		case "mcp_servers":
+			jsonscan.Array(value, func(server []byte) {
+				if name, failed := failedServer(server); failed {
+					out = append(out, event.Message{Kind: event.MessageWarning, Text: fmt.Sprintf("MCP server %q did not start", name)})
+				}
+			})
 		}
-	}
+	})
 	return out
+}
+
+func failedServer(raw []byte) (name string, failed bool) {
+	jsonscan.Object(raw, func(key, value []byte) {
+		switch string(key) {
+		case "name":
+			name = jsonscan.Text(value)
+		case "status":
+			failed = jsonscan.Text(value) == "failed"
+		}
+	})
+	return name, failed
 }
 
 func (d *decoder) rateLimit(rec record) []event.Message {

@@ -1,7 +1,6 @@
 package claude
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -14,40 +13,67 @@ import (
 // are cumulative over a resumed session, guessed for unknown models, and the
 // agent could have written them itself.
 type result struct {
-	Subtype        string          `json:"subtype"`
-	IsError        bool            `json:"is_error"`
-	Result         string          `json:"result"`
-	Errors         []string        `json:"errors"`
-	APIErrorStatus int             `json:"api_error_status"`
-	APIError       string          `json:"api_error"`
-	TerminalReason string          `json:"terminal_reason"`
-	StopReason     string          `json:"stop_reason"`
-	NumTurns       int             `json:"num_turns"`
-	SessionID      string          `json:"session_id"`
-	Structured     json.RawMessage `json:"structured_output"`
+	subtype        string
+	isError        bool // true unless the record says false
+	result         string
+	errors         []string
+	apiErrorStatus int
+	apiError       string
+	terminalReason string
+	stopReason     string
+	numTurns       int
+	sessionID      string
+	structured     []byte
+}
+
+func readResult(line []byte) *result {
+	r := &result{isError: true}
+	jsonscan.Object(line, func(key, value []byte) {
+		switch string(key) {
+		case "subtype":
+			r.subtype = jsonscan.Text(value)
+		case "is_error":
+			r.isError = string(value) != "false"
+		case "result":
+			r.result = jsonscan.Text(value)
+		case "errors":
+			jsonscan.Array(value, func(value []byte) { r.errors = append(r.errors, jsonscan.Text(value)) })
+		case "api_error_status":
+			r.apiErrorStatus = jsonscan.Int(value)
+		case "api_error":
+			r.apiError = jsonscan.Text(value)
+		case "terminal_reason":
+			r.terminalReason = jsonscan.Text(value)
+		case "stop_reason":
+			r.stopReason = jsonscan.Text(value)
+		case "num_turns":
+			r.numTurns = jsonscan.Int(value)
+		case "session_id":
+			r.sessionID = jsonscan.Text(value)
+		case "structured_output":
+			if string(value) != "null" {
+				r.structured = jsonscan.Clean(value)
+			}
+		}
+	})
+	return r
 }
 
 func (r *result) text() string {
-	if r.Result != "" {
-		return r.Result
+	if r.result != "" {
+		return r.result
 	}
-	return strings.Join(r.Errors, "; ")
+	return strings.Join(r.errors, "; ")
 }
 
 func (d *decoder) result(rec record) []event.Message {
-	r := &result{}
-	if json.Unmarshal(rec.line, r) != nil {
-		return nil
-	}
-	if string(r.Structured) == "null" {
-		r.Structured = nil
-	}
+	r := readResult(rec.line)
 	d.last = r
-	d.turns += max(r.NumTurns, 0)
-	if r.SessionID != "" {
-		d.sessionID = r.SessionID
+	d.turns += max(r.numTurns, 0)
+	if r.sessionID != "" {
+		d.sessionID = r.sessionID
 	}
-	return one(event.Message{Kind: event.MessageResult, Text: r.text(), IsError: r.IsError, SessionID: r.SessionID})
+	return one(event.Message{Kind: event.MessageResult, Text: r.text(), IsError: r.isError, SessionID: r.sessionID})
 }
 
 // Finish weighs the CLI's own word against the process's end and what the
@@ -59,7 +85,7 @@ func (d *decoder) Finish(end runtimes.End) runtimes.Result {
 	if d.last != nil {
 		verdict.Text = d.last.text()
 		if verdict.Cause == "" && d.schema != nil {
-			verdict.Structured = jsonscan.Clean(d.last.Structured)
+			verdict.Structured = d.last.structured
 		}
 	}
 	return verdict
@@ -78,7 +104,7 @@ func (d *decoder) verdict(end runtimes.End) runtimes.Result {
 	switch {
 	case d.last == nil:
 		return d.silent(end)
-	case d.last.IsError || d.last.Subtype != "success":
+	case d.last.isError || d.last.subtype != "success":
 		return d.failed(end)
 	}
 	if r, ok := runtimes.ExitVerdict(end); ok {
@@ -106,11 +132,11 @@ func (d *decoder) failed(end runtimes.End) runtimes.Result {
 	fail := func(cause event.Cause, hint string) runtimes.Result {
 		message := d.last.text()
 		if message == "" {
-			message = "the agent failed: " + d.last.Subtype
+			message = "the agent failed: " + d.last.subtype
 		}
 		return runtimes.Result{Cause: cause, Message: message, Hint: hint}
 	}
-	switch d.last.Subtype {
+	switch d.last.subtype {
 	case "error_max_turns":
 		return fail(event.CauseMaxTurns, "raise max-turns, or give the step less to do; `session:` can go on from where it stopped")
 	case "error_max_budget_usd":
@@ -118,24 +144,24 @@ func (d *decoder) failed(end runtimes.End) runtimes.Result {
 	case "error_max_structured_output_retries":
 		return fail(event.CauseNoResult, "the model did not keep to output-schema: make the schema simpler or say in the prompt what goes where")
 	}
-	if d.last.StopReason == "refusal" || end.Gateway.LastStop == "refusal" {
+	if d.last.stopReason == "refusal" || end.Gateway.LastStop == "refusal" {
 		return fail(event.CauseRefused, refusedHint)
 	}
-	if d.last.TerminalReason == "prompt_too_long" {
+	if d.last.terminalReason == "prompt_too_long" {
 		return fail(event.CauseExitCode, "shorten the prompt, or have the agent read less")
 	}
-	if end.Gateway.LastStatus == 0 && d.last.APIErrorStatus >= 400 {
+	if end.Gateway.LastStatus == 0 && d.last.apiErrorStatus >= 400 {
 		// No gateway was in the way: the CLI's word is all there is.
-		view := runtimes.GatewayView{LastStatus: d.last.APIErrorStatus, Error: d.last.text()}
+		view := runtimes.GatewayView{LastStatus: d.last.apiErrorStatus, Error: d.last.text()}
 		if r, ok := runtimes.GatewayVerdict(d.task, view); ok {
 			return r
 		}
 	}
-	if d.last.APIError == "connection_failed" {
-		return fail(event.CauseInfrastructure, "the connection to the model broke: run again")
-	}
-	if strings.HasPrefix(d.last.Result, "Not logged in") {
+	if strings.HasPrefix(d.last.result, "Not logged in") {
 		return fail(event.CauseAuth, "`herd-runner doctor` says which credential is missing and how to get it")
+	}
+	if d.last.terminalReason == "api_error" && end.Gateway.LastStatus < 400 {
+		return fail(event.CauseInfrastructure, "the model's API gave no usable answer: run again")
 	}
 	if strings.HasPrefix(d.last.text(), "No conversation found") {
 		return fail(event.CauseExitCode, "the session to go on from is not in this box's HOME: start without `session:`, or keep the HOME of the step it names")
@@ -151,22 +177,22 @@ func (d *decoder) succeeded(g runtimes.GatewayView) runtimes.Result {
 		return runtimes.Result{Cause: event.CauseNoResult, Message: message, Hint: hint}
 	}
 	switch {
-	case d.last.StopReason == "refusal" || g.LastStop == "refusal":
+	case d.last.stopReason == "refusal" || g.LastStop == "refusal":
 		return runtimes.Result{Cause: event.CauseRefused, Message: "the model declined the request: " + d.last.text(), Hint: refusedHint}
 	case d.task.Box.Gateway != "" && g.LastStatus == 0:
 		return noResult("the agent reported success without having asked the model anything",
 			"a prompt that is only a slash command of the CLI does nothing here: write what the agent should do")
-	case d.last.StopReason == "max_tokens":
+	case d.last.stopReason == "max_tokens":
 		return noResult("the answer was cut at the model's output limit", "ask for a shorter answer, or for a file instead")
 	case d.schemaErr != nil:
 		return noResult("output-schema: "+d.schemaErr.Error(), "correct the schema")
 	case d.schema == nil:
 		return runtimes.Result{}
-	case d.last.Structured == nil:
+	case d.last.structured == nil:
 		return noResult("the agent gave no structured output",
 			"the model did not call the tool for it: say in the prompt that the answer must follow the schema")
 	}
-	if err := d.schema.Validate(d.last.Structured); err != nil {
+	if err := d.schema.Validate(d.last.structured); err != nil {
 		return noResult("the structured output does not match output-schema: "+err.Error(),
 			"make the schema simpler or say in the prompt what goes where")
 	}

@@ -8,6 +8,9 @@ package jsonscan
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -75,24 +78,93 @@ func Array(raw []byte, visit func(value []byte)) bool {
 	}
 }
 
-// Text is the string that raw holds; "" for anything else.
+// Text is the string that raw holds; "" for anything else. Invalid UTF-8 is
+// replaced.
 func Text(raw []byte) string {
 	if len(raw) < 2 || raw[0] != '"' {
 		return ""
 	}
 	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) && !bytes.ContainsFunc(inner, control) {
-		return string(inner)
+	for _, c := range inner {
+		if c < 0x20 { // not allowed as they are
+			return ""
+		}
 	}
-	var s string
-	if json.Unmarshal(raw, &s) != nil {
-		return ""
+	next := bytes.IndexByte(inner, '\\')
+	if next < 0 {
+		return strings.ToValidUTF8(string(inner), "\uFFFD")
 	}
-	return s
+	out := make([]byte, 0, len(inner))
+	for ; next >= 0; next = bytes.IndexByte(inner, '\\') {
+		out = append(out, inner[:next]...)
+		if next+1 >= len(inner) {
+			return ""
+		}
+		r, n := unescape(inner[next:])
+		if n == 0 {
+			return ""
+		}
+		out = utf8.AppendRune(out, r)
+		inner = inner[next+n:]
+	}
+	out = append(out, inner...)
+	return strings.ToValidUTF8(string(out), "\uFFFD")
 }
 
-// control are the characters JSON does not allow in a string as they are.
-func control(r rune) bool { return r < 0x20 }
+// unescape reads the escape that s begins with; n is its length, 0 for none.
+// Half of a surrogate pair is U+FFFD.
+func unescape(s []byte) (r rune, n int) {
+	switch s[1] {
+	case 'n':
+		return '\n', 2
+	case 't':
+		return '\t', 2
+	case '"', '\\', '/':
+		return rune(s[1]), 2
+	case 'r':
+		return '\r', 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'u':
+		first := hex4(s)
+		if first < 0 {
+			return 0, 0
+		}
+		if utf16.IsSurrogate(first) {
+			if len(s) >= 12 {
+				if pair := utf16.DecodeRune(first, hex4(s[6:])); pair != utf8.RuneError {
+					return pair, 12
+				}
+			}
+			return utf8.RuneError, 6
+		}
+		return first, 6
+	}
+	return 0, 0
+}
+
+// hex4 reads \uXXXX; -1 where s does not begin so.
+func hex4(s []byte) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(s[2:6]), 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
+}
+
+// Int is the whole number that raw holds; 0 for anything else.
+func Int(raw []byte) int {
+	n, err := strconv.Atoi(string(raw))
+	if err != nil {
+		return 0
+	}
+	return n
+}
 
 // Clean copies raw so that it can be kept and put into other JSON; nil where
 // raw is not JSON. Invalid UTF-8 is replaced.
