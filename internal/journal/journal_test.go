@@ -499,3 +499,21 @@ func BenchmarkMillionLines(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// One iteration is what recording adds to the shortest run: create, a few
+// events, sync.
+func BenchmarkShortestRun(b *testing.B) {
+	dir := b.TempDir()
+	for i := 0; b.Loop(); i++ {
+		w, err := Create(dir, fmt.Sprintf("r%06d", i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, e := range run("r") {
+			w.Emit(e)
+		}
+		if err := w.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -169,9 +169,8 @@ func (w *Writer) record(e event.Event) {
 		w.append(record{&e, &s.counts})
 		w.fail(w.bulk.close(s.log))
 		w.fail(w.bulk.close(s.transcript))
-		w.flush()
-	case event.JobFinished:
-		w.append(record{Event: &e})
+		delete(w.steps, s.stepKey)
+		w.last = nil
 		w.flush()
 	case event.RunFinished:
 		w.append(record{Event: &e})
