@@ -20,7 +20,7 @@ log=$cache/build.log
 main() {
   [ -z "${HERD_EXTRA_CA:-}" ] || [ -r "$HERD_EXTRA_CA" ] || die "HERD_EXTRA_CA: cannot read $HERD_EXTRA_CA"
   arch=$(docker version --format '{{.Server.Arch}}') || die "no Docker engine answers; run scripts/engine.sh"
-  inputs=$(hash_of Dockerfile versions.env stage-claude.sh stage-go.sh provision.sh)
+  inputs=$(hash_of Dockerfile versions.env stage-claude.sh stage-go.sh provision.sh "$here/agent-image.sh")
   built=$image:$inputs
 
   if [ "$(docker image inspect --format "{{index .Config.Labels \"$label\"}}" "$image:latest" 2>/dev/null)" = "$inputs" ]; then
@@ -45,10 +45,11 @@ main() {
   "from_$from"
   verify
   docker tag "$built" "$image:latest"
+  remove_older
   say "built $built, $(($(docker image inspect --format '{{.Size}}' "$built") / 1000000)) MB in $SECONDS s"
 }
 
-# hash_of FILE...: of images/agent/FILE, the extra CA and the architecture.
+# hash_of FILE...: of files under images/agent, the extra CA and the architecture.
 hash_of() {
   (cd "$top/images/agent" && cat "$@" ${HERD_EXTRA_CA:+"$HERD_EXTRA_CA"} && echo "$arch") | sha256 | cut -c1-16
 }
@@ -85,7 +86,7 @@ from_debian() {
 
   # The parts do not need one another: fetch them at the same time.
   local root=$cache/root base
-  base=$cache/base-$(hash_of versions.env provision.sh).tar
+  base=$cache/base-$(hash_of versions.env provision.sh "$here/agent-image.sh").tar
   rm -rf "$root"
   mkdir -p "$root"
   "$top/images/agent/stage-claude.sh" "$root" "$arch" >>"$log" 2>&1 &
@@ -126,6 +127,14 @@ bootstrap() {
     --dpkgopt='path-exclude=/usr/share/locale/*' \
     "${options[@]}" "$DEBIAN_SUITE" "$1.part.tar" ${HERD_DEBIAN_MIRROR:+"$HERD_DEBIAN_MIRROR"}
   mv "$1.part.tar" "$1"
+}
+
+# remove_older untags images of earlier inputs; the engine keeps one in use.
+remove_older() {
+  local tag
+  while IFS= read -r tag; do
+    case $tag in latest | "$inputs") ;; *) docker rmi "$image:$tag" >>"$log" 2>&1 || true ;; esac
+  done < <(docker image ls --format '{{.Tag}}' "$image")
 }
 
 host_arch() {
