@@ -1,0 +1,98 @@
+package sdk
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/runtimes/runtimetest"
+	"github.com/herd-runner/herd-runner/sandbox"
+)
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestRuntime(t *testing.T) {
+	runtimetest.Run(t, New(), runtimetest.Fixtures{
+		Success:    read(t, "ok.jsonl"),
+		Schema:     json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
+		Structured: read(t, "structured.jsonl"),
+		Result:     `{"type":"result","text":"done","turns":1,"session_id":"s"}`,
+	})
+}
+
+func TestCommand(t *testing.T) {
+	task := runtimetest.Task()
+	task.Config = runtimes.Config{Model: "opus", AllowedTools: []string{"Bash", "read", "LS"}, MaxTurns: 3, Env: map[string]string{"GOFLAGS": "-mod=mod"}}
+	got, err := New().Command(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/herd/bin/herd-runner", "agent"}, got.Argv); diff != "" {
+		t.Error(diff)
+	}
+	var req Request
+	if err := json.Unmarshal(got.Stdin, &req); err != nil {
+		t.Fatal(err)
+	}
+	want := Request{Version: 1, Prompt: task.Prompt, Model: "opus", MaxTurns: 3, AllowedTools: []string{"bash", "read", "list"},
+		SessionID: runtimetest.NewSession, Workdir: "/workspace", Home: "/herd/home"}
+	if diff := cmp.Diff(want, req); diff != "" {
+		t.Error(diff)
+	}
+	env := map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:4100", "ANTHROPIC_API_KEY": task.Credential.Token,
+		"HOME": "/herd/home", "TMPDIR": "/herd/tmp", "GOFLAGS": "-mod=mod"}
+	if diff := cmp.Diff(env, got.Env); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatTheLoopLacksIsSaid(t *testing.T) {
+	tests := map[string]struct {
+		cfg  runtimes.Config
+		want string
+	}{
+		"mcp":             {runtimes.Config{MCPServers: json.RawMessage(`{"x":{"command":"x"}}`)}, "needs MCP servers (mcp-servers), which runtime anthropic-sdk lacks"},
+		"args":            {runtimes.Config{Args: []string{"--x"}}, "no command line"},
+		"permission mode": {runtimes.Config{PermissionMode: "plan"}, "never asks"},
+		"tool":            {runtimes.Config{AllowedTools: []string{"WebFetch"}}, `unknown tool "WebFetch"`},
+		"pattern":         {runtimes.Config{DeniedTools: []string{"Bash(rm *)"}}, "no patterns"},
+	}
+	for name, tt := range tests {
+		task := runtimetest.Task()
+		task.Config = tt.cfg
+		if _, err := New().Command(task); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+func TestTheLoopsOwnCauses(t *testing.T) {
+	for said, want := range map[event.Cause]event.Cause{
+		event.CauseMaxTurns: event.CauseMaxTurns, event.CauseRefused: event.CauseRefused,
+		event.CauseCancelled: event.CauseExitCode, "made_up": event.CauseExitCode,
+	} {
+		rec, err := json.Marshal(Record{Type: event.MessageResult, Cause: said, Message: "m", Hint: "h"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := New().Decode(runtimetest.Task())
+		d.Line(rec)
+		got := d.Finish(runtimes.End{Exit: sandbox.Exit{Code: 1}, Gateway: runtimetest.Good()})
+		if got.Cause != want || got.Message != "m" || got.Hint != "h" {
+			t.Errorf("%s: %+v", said, got)
+		}
+	}
+}
