@@ -106,6 +106,9 @@ type Refusal struct {
 	Allow string // the exact words that would allow it
 }
 
+// PolicyRule names the rule that refused.
+func (r *Refusal) PolicyRule() string { return r.Rule }
+
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s is not allowed (rule %s): to allow it, %s", r.What, r.Rule, r.Allow)
 }

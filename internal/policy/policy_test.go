@@ -160,7 +160,7 @@ func TestAuthorizeFollowsRealLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refusal *Refusal
-	if err := nothing.Authorize(d, project); !errors.As(err, &refusal) || refusal.Rule != "volume:"+real+":ro" {
+	if err := nothing.Authorize(d, project); !errors.As(err, &refusal) || refusal.PolicyRule() != "volume:"+real+":ro" {
 		t.Fatalf("%v", err)
 	}
 	if !strings.Contains(refusal.Error(), `the volume "./innocent", which is `+real) {
