@@ -41,9 +41,7 @@ func (x *exchange) forward() {
 		return
 	}
 	req.Header = requestHeaders(x.r.Header, cred)
-	if x.s.recorder != nil {
-		x.s.recorder.scrub.know(cred.Value)
-	}
+	x.s.scrubber.know(cred.Value)
 	sent, err := x.recordable()
 	if err != nil {
 		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: " + err.Error()})

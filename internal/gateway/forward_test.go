@@ -160,7 +160,9 @@ func TestRedirectsAndCompressionAreNotPassedOn(t *testing.T) {
 		name, reason string
 		handler      http.HandlerFunc
 	}{
-		{"redirect", "redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect) }},
+		{"redirect", "redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		}},
 		{"gzip", "encoding", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "gzip") }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

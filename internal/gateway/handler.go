@@ -1,10 +1,10 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -133,7 +133,9 @@ func (x *exchange) readBody() *refusal {
 	rc := http.NewResponseController(x.w)
 	// Connections without deadlines end with their box.
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxRequestBody))
+	var buf bytes.Buffer
+	buf.Grow(int(min(max(x.r.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, maxRequestBody))
 	_ = rc.SetReadDeadline(time.Time{})
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -143,8 +145,8 @@ func (x *exchange) readBody() *refusal {
 	case err != nil:
 		return &refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: the request ended early"}
 	}
-	x.body = body
-	if x.req, err = readRequest(body); err != nil {
+	x.body = buf.Bytes()
+	if x.req, err = readRequest(x.body); err != nil {
 		return &refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: the request is no Anthropic Messages request: " + err.Error()}
 	}
 	return nil

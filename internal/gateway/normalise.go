@@ -36,7 +36,7 @@ var commonRules = []rule{
 // Rules for what tools print, and never for a prompt: "wait 5s" and "wait 10s"
 // are different orders.
 var resultRules = []rule{
-	{regexp.MustCompile(`\b` + days + `,? (?:\d{1,2} ` + months + `|` + months + ` +\d{1,2})(?:,? \d{4})? \d\d:\d\d:\d\d(?: [AP]M)?(?: (?:[A-Z]{3,4}|[+-]\d{4}))?(?: \d{4})?`), "<time>"},
+	{regexp.MustCompile(`\b` + days + `,? (?:\d{1,2} ` + months + `|` + months + ` +\d{1,2})(?:,? \d{4})? \d\d:\d\d:\d\d(?: [AP]M)?(?: (?:[A-Z]{3,4}|[+-]\d{4}))?(?: \d{4})?(?: [+-]\d{4})?`), "<time>"},
 	{regexp.MustCompile(`\b` + months + ` +\d{1,2} +(?:\d\d:\d\d(?::\d\d)?|\d{4})\b`), "<time>"},
 	{regexp.MustCompile(`\b\d{4}[-/]\d\d[-/]\d\d\b`), "<date>"},
 	{regexp.MustCompile(`\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b`), "<time>"},

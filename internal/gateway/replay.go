@@ -17,6 +17,7 @@ func (x *exchange) replay() {
 		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: " + err.Error()})
 		return
 	}
+	t.Lines = cleanAll(t.Lines, x.s.scrubber.clean) // as they were recorded
 	agent := x.r.Header.Get(agentHeader)
 	rec, no := x.s.player.find(agent, t)
 	if no != nil {

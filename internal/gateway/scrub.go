@@ -23,15 +23,6 @@ func newScrubber(then func(string) string) *scrubber {
 	return &scrubber{then: then, replacer: strings.NewReplacer()}
 }
 
-// scrub is for a session's recordings: its token, its credential, and whatever
-// Options.Redact knows.
-func (s *Session) scrub(cred Credential) *scrubber {
-	c := newScrubber(s.gw.redact)
-	c.know(s.credential.Token)
-	c.know(cred.Value)
-	return c
-}
-
 // know adds a secret; logins change while a session lasts.
 func (c *scrubber) know(secret string) {
 	c.mu.Lock()

@@ -35,6 +35,7 @@ type Session struct {
 	server     *http.Server
 	listener   *handedListener
 	connSlots  chan struct{}
+	scrubber   *scrubber // Record and Replay
 	recorder   *recorder // Record only
 	player     *player   // Replay only
 
@@ -64,9 +65,12 @@ func (g *Gateway) Open(lane Lane, limits Limits, emit func(event.ModelCall)) (*S
 		credential: runtimes.Credential{Kind: cred.Kind, Token: placeholder(cred.Kind)},
 		listener:   newHandedListener(), connSlots: make(chan struct{}, maxConnections)}
 	s.view.Usage.CostKnown = true
+	s.scrubber = newScrubber(g.redact)
+	s.scrubber.know(s.credential.Token)
 	switch g.mode {
 	case Record:
-		if s.recorder, err = newRecorder(g.dir, lane, s.scrub(cred)); err != nil {
+		s.scrubber.know(cred.Value)
+		if s.recorder, err = newRecorder(g.dir, lane, s.scrubber); err != nil {
 			return nil, err
 		}
 	case Replay:

@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCredentialsComeFromTheEnvironmentThenTheLogin(t *testing.T) {
+	home := t.TempDir()
+	login := filepath.Join(home, ".claude", ".credentials.json")
+	if err := os.MkdirAll(filepath.Dir(login), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hour := time.Now().Add(time.Hour).UnixMilli()
+	valid := fmt.Sprintf(`{"claudeAiOauth":{"accessToken":"from-file","refreshToken":"never","expiresAt":%d}}`, hour)
+	for _, tc := range []struct {
+		name string
+		env  map[string]string
+		file string
+		want Credential
+		err  string
+	}{
+		{name: "api key wins", env: map[string]string{"ANTHROPIC_API_KEY": " k\n", "CLAUDE_CODE_OAUTH_TOKEN": "o"}, want: Credential{Kind: APIKey, Value: "k", Origin: "ANTHROPIC_API_KEY"}},
+		{name: "auth token", env: map[string]string{"ANTHROPIC_AUTH_TOKEN": "t"}, want: Credential{Kind: OAuth, Value: "t", Origin: "ANTHROPIC_AUTH_TOKEN"}},
+		{name: "oauth token", env: map[string]string{"CLAUDE_CODE_OAUTH_TOKEN": "o"}, file: valid, want: Credential{Kind: OAuth, Value: "o", Origin: "CLAUDE_CODE_OAUTH_TOKEN", Beta: oauthBeta}},
+		{name: "login", file: valid, want: Credential{Kind: OAuth, Value: "from-file", Origin: login, Beta: oauthBeta}},
+		{name: "expired login", file: strings.Replace(valid, fmt.Sprint(hour), "1000", 1), err: "claude /login"},
+		{name: "no login in the file", file: `{}`, err: "holds no Claude login"},
+		{name: "broken file", file: `{`, err: "holds no Claude login"},
+		{name: "nothing", err: "ANTHROPIC_API_KEY"},
+		{name: "a line break inside", env: map[string]string{"ANTHROPIC_API_KEY": "a\nX-Evil: 1"}, err: "control character"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := os.RemoveAll(login); err != nil {
+				t.Fatal(err)
+			}
+			if tc.file != "" {
+				if err := os.WriteFile(login, []byte(tc.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := FromEnvironment(func(k string) string { return tc.env[k] }, home)(context.Background())
+			var hint *CredentialError
+			switch {
+			case tc.err == "" && (err != nil || got != tc.want):
+				t.Errorf("%+v %v", got, err)
+			case tc.err != "" && (!errors.As(err, &hint) || !strings.Contains(err.Error(), tc.err)):
+				t.Errorf("%v, want %q", err, tc.err)
+			}
+		})
+	}
+}
+
+func TestPreflightAndOpenNeedACredentialButReplayDoesNot(t *testing.T) {
+	none := FromEnvironment(func(string) string { return "" }, t.TempDir())
+	g := newGateway(t, Options{Credentials: none})
+	if err := g.Preflight(context.Background()); err == nil {
+		t.Error("preflight passes without a credential")
+	}
+	if _, err := g.Open(lane("a"), Limits{}, nil); err == nil {
+		t.Error("a session opens without a credential")
+	}
+	replay := newGateway(t, Options{Mode: Replay, Dir: record(t, "alpha")})
+	if err := replay.Preflight(context.Background()); err != nil {
+		t.Error(err)
+	}
+	b := openBox(t, replay, lane("alpha"), Limits{})
+	if c := b.Credential(); c.Kind != APIKey || !strings.HasPrefix(c.Token, "sk-ant-herd-") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestPlaceholdersAreOfTheRealKindAndNeverTheSame(t *testing.T) {
+	g := newGateway(t, Options{Credentials: staticLogin})
+	a, b := openBox(t, g, lane("a"), Limits{}), openBox(t, g, lane("b"), Limits{})
+	if c := a.Credential(); c.Kind != OAuth || !strings.HasPrefix(c.Token, "sk-ant-oat01-herd-") || c == b.Credential() {
+		t.Errorf("%+v %+v", c, b.Credential())
+	}
+}
+
+// A login that expires while a step runs ends it with a hint, without retries.
+func TestCredentialLostInMidRun(t *testing.T) {
+	up := fakeUpstream(t, "")
+	asked := 0
+	g := newGateway(t, Options{Upstream: up.URL, Credentials: func(ctx context.Context) (Credential, error) {
+		if asked++; asked > 1 {
+			return Credential{}, &CredentialError{Problem: "the login expired", Hint: "run claude /login"}
+		}
+		return staticKey(ctx)
+	}})
+	b := openBox(t, g, lane("a"), Limits{})
+	got := b.post(hello("x"))
+	if got.status != 401 || got.header.Get("X-Should-Retry") != "false" || !strings.Contains(b.View().Error, "run claude /login") || b.View().LastReason != "auth" {
+		t.Errorf("%+v %+v", got, b.View())
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for want, o := range map[string]Options{
+		"mode":             {Mode: "tape", Credentials: staticKey},
+		"credentials":      {Mode: Live},
+		"directory":        {Mode: Record, Credentials: staticKey},
+		"expected http(s)": {Mode: Live, Credentials: staticKey, Upstream: "ftp://x"},
+		"without user":     {Mode: Live, Credentials: staticKey, Upstream: "https://u:p@x"},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+}
