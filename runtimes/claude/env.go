@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/runtimes"
@@ -76,24 +75,8 @@ func environment(task runtimes.Task) (map[string]string, error) {
 		// As root the CLI refuses to skip permissions unless told it is boxed.
 		env["IS_SANDBOX"] = "1"
 	}
-	trustWorkspace(env, box.Env, box.Backend == "host", box.Workdir)
+	runtimes.TrustWorkspace(env, box)
 	return env, nil
-}
-
-// trustWorkspace lets git work in a mount that another uid owns, behind any
-// git configuration the environment already carries.
-func trustWorkspace(env, base map[string]string, host bool, workdir string) {
-	n, err := strconv.Atoi(inherited("GIT_CONFIG_COUNT", env, base))
-	if err != nil || n < 0 {
-		n = 0
-	}
-	dir := "*"
-	if host {
-		dir = workdir
-	}
-	env["GIT_CONFIG_COUNT"] = strconv.Itoa(n + 1)
-	env[fmt.Sprintf("GIT_CONFIG_KEY_%d", n)] = "safe.directory"
-	env[fmt.Sprintf("GIT_CONFIG_VALUE_%d", n)] = dir
 }
 
 func inherited(name string, nearest, base map[string]string) string {

@@ -159,5 +159,6 @@ func environment(task runtimes.Task) (map[string]string, error) {
 	default:
 		return nil, fmt.Errorf("credential kind %q: expected api-key or oauth", task.Credential.Kind)
 	}
+	runtimes.TrustWorkspace(env, task.Box)
 	return env, nil
 }

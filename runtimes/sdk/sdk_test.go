@@ -53,7 +53,8 @@ func TestCommand(t *testing.T) {
 		t.Error(diff)
 	}
 	env := map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:4100", "ANTHROPIC_API_KEY": task.Credential.Token,
-		"HOME": "/herd/home", "TMPDIR": "/herd/tmp", "GOFLAGS": "-mod=mod"}
+		"HOME": "/herd/home", "TMPDIR": "/herd/tmp", "GOFLAGS": "-mod=mod",
+		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 	if diff := cmp.Diff(env, got.Env); diff != "" {
 		t.Error(diff)
 	}
