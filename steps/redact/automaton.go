@@ -5,7 +5,10 @@ package redact
 // beginning of one. It is immutable. Ours because the stream needs that depth,
 // which the libraries do not give.
 type automaton struct {
-	root    [256]int32 // where each byte leads from the beginning
+	root [256]int32 // where each byte leads from the beginning
+	// pairs has a bit for each two bytes that a pattern may begin with: most of a
+	// text is passed over by this alone.
+	pairs   [1 << 16 / 64]uint64
 	nodes   []node
 	labels  []byte // edges of all nodes, see node.edges
 	targets []int32
@@ -22,54 +25,90 @@ type node struct {
 type span struct{ start, end int }
 
 func newAutomaton(patterns []string) *automaton {
-	children := []map[byte]int32{nil}
 	a := &automaton{nodes: []node{{}}}
+	t := trie{first: []int32{0}, sibling: []int32{0}, label: []byte{0}}
 	for _, p := range patterns {
 		at := int32(0)
 		for i := range len(p) {
-			next, ok := children[at][p[i]]
-			if !ok {
-				next = int32(len(a.nodes))
-				if children[at] == nil {
-					children[at] = make(map[byte]int32, 1)
-				}
-				children[at][p[i]] = next
-				children = append(children, nil)
+			at = t.child(at, p[i])
+			if int(at) == len(a.nodes) {
 				a.nodes = append(a.nodes, node{depth: int32(i) + 1})
 			}
-			at = next
 		}
 		a.nodes[at].match = int32(len(p))
 	}
-	a.link(children)
+	a.link(&t)
 	return a
 }
 
-// link lays out the edges and finds the suffix of each node, level by level.
-func (a *automaton) link(children []map[byte]int32) {
-	for b, n := range children[0] {
-		a.root[b] = n
+// trie holds the children of each node as a list, which takes nine bytes a node;
+// 0 ends a list.
+type trie struct {
+	first, sibling []int32
+	label          []byte
+}
+
+// child returns the child of at for b, a new one if there is none.
+func (t *trie) child(at int32, b byte) int32 {
+	for c := t.first[at]; c != 0; c = t.sibling[c] {
+		if t.label[c] == b {
+			return c
+		}
 	}
-	queue := []int32{0}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
+	c := int32(len(t.first))
+	t.first = append(t.first, 0)
+	t.sibling = append(t.sibling, t.first[at])
+	t.label = append(t.label, b)
+	t.first[at] = c
+	return c
+}
+
+// link lays out the edges and finds the suffix of each node, level by level.
+func (a *automaton) link(t *trie) {
+	for c := t.first[0]; c != 0; c = t.sibling[c] {
+		a.root[t.label[c]] = c
+	}
+	queue := make([]int32, 1, len(a.nodes))
+	for done := 0; done < len(queue); done++ {
+		at := queue[done]
 		n := &a.nodes[at]
 		n.edges = int32(len(a.labels))
-		for b, child := range children[at] {
+		for c := t.first[at]; c != 0; c = t.sibling[c] {
+			b, child := t.label[c], &a.nodes[c]
 			a.labels = append(a.labels, b)
-			a.targets = append(a.targets, child)
-			queue = append(queue, child)
+			a.targets = append(a.targets, c)
+			queue = append(queue, c)
 			if at != 0 {
-				a.nodes[child].fail = a.next(n.fail, b)
+				child.fail = a.next(n.fail, b)
 			}
-			suffix := a.nodes[a.nodes[child].fail].match
-			a.nodes[child].match = max(a.nodes[child].match, suffix)
+			child.match = max(child.match, a.nodes[child.fail].match)
 		}
 		n.edgesEnd = int32(len(a.labels))
 		if n.edges == n.edgesEnd {
 			n.depth = a.nodes[n.fail].depth
 		}
+	}
+	for b, c := range a.root {
+		a.pair(uint(b), c, t)
+	}
+}
+
+// pair notes which bytes may follow the first byte b, which leads to at.
+func (a *automaton) pair(b uint, at int32, t *trie) {
+	set := func(second uint) {
+		pair := b<<8 | second
+		a.pairs[pair/64] |= 1 << (pair % 64)
+	}
+	if at == 0 {
+		return
+	}
+	if a.nodes[at].match > 0 {
+		for second := range uint(256) {
+			set(second)
+		}
+	}
+	for c := t.first[at]; c != 0; c = t.sibling[c] {
+		set(uint(t.label[c]))
 	}
 }
 
@@ -95,11 +134,11 @@ func find[T string | []byte](a *automaton, at int32, text T, offset int, found *
 	}
 	for i := 0; i < len(text); i++ {
 		if at == 0 {
-			for i < len(text) && a.root[text[i]] == 0 {
-				i++
-			}
-			if i == len(text) {
-				return 0
+			for ; i < len(text)-1; i++ {
+				pair := uint(text[i])<<8 | uint(text[i+1])
+				if a.pairs[pair/64]&(1<<(pair%64)) != 0 {
+					break
+				}
 			}
 		}
 		at = a.next(at, text[i])

@@ -15,6 +15,11 @@ import (
 // masked: shorter ones would be found in any text.
 const minEncoded = 4
 
+// manyForms is the length in bytes up to which all forms of a secret are known.
+// Of a longer one, a key or a whole file, it is the plain, base64 and JSON ones,
+// and all forms of its lines: what is known takes memory for each byte.
+const manyForms = 8 << 10
+
 // forms lists the ways in which programs print secret: as it is, in base64 at
 // each of the three places it can have in a longer text, and escaped for JSON,
 // URIs, shells and XML.
@@ -31,6 +36,10 @@ func forms(secret string) []string {
 		add(inner)
 	}
 	add(base64Forms(secret)...)
+	if len(secret) > manyForms {
+		add(jsonEscape(secret, false), jsonEscape(secret, true))
+		return out
+	}
 	add(jsonForms(secret)...)
 	add(uriForms(secret)...)
 	add(shellForms(secret)...)

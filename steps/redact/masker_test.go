@@ -117,6 +117,19 @@ func TestTextWithoutSecretsIsNotCopied(t *testing.T) {
 	}
 }
 
+func TestHugeSecretIsBounded(t *testing.T) {
+	line := "0123456789abcdef\"\\<>&+/ " // each form differs
+	secret := strings.TrimSpace(strings.Repeat(line, 60<<10/len(line)))
+	m := maskerOf(secret)
+	if n := len(m.automaton().nodes); n > 12*len(secret) {
+		t.Errorf("%d nodes for a secret of %d bytes", n, len(secret))
+	}
+	text, _ := json.Marshal(secret)
+	if got := streamed(m, "<", secret[:5000], secret[5000:], ">", string(text)); got != "<***>\"***\"" {
+		t.Errorf("%.200q", got)
+	}
+}
+
 func TestSecretsAddedConcurrently(t *testing.T) {
 	m := New()
 	done := make(chan bool)
