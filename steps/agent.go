@@ -36,10 +36,12 @@ func (a *agentState) add(u event.Usage) {
 	if u.Requests == 0 {
 		return
 	}
-	if a.usage == nil {
-		a.usage = &event.Usage{CostKnown: true}
+	var before event.Usage
+	if a.usage != nil {
+		before = *a.usage
 	}
-	addUsage(a.usage, u)
+	sum := before.Add(u)
+	a.usage = &sum
 }
 
 // runAgent is one attempt of an agent step: its own box, its own gateway
@@ -92,7 +94,7 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	end := s.drive(ctx, box, rt.Decode(task), cmd, model, life)
 	view := model.View()
 	s.agent.add(view.Usage)
-	addUsage(&s.leg.usage, view.Usage)
+	s.leg.usage = s.leg.usage.Add(view.Usage)
 	return end
 }
 
@@ -164,7 +166,7 @@ var (
 func (s *stepRun) agentOutputs(res runtimes.Result, end attemptEnd, view runtimes.GatewayView) {
 	total := view.Usage
 	if s.agent.usage != nil {
-		addUsage(&total, *s.agent.usage)
+		total = total.Add(*s.agent.usage)
 	}
 	o := expr.NewObject()
 	if len(res.Structured) > 0 {

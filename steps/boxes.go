@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -37,7 +36,7 @@ func (s *stepRun) ask() (asked, error) {
 	if err != nil {
 		return asked{}, err
 	}
-	if err := s.Authorize(d); err != nil {
+	if d, err = s.Authorize(d); err != nil {
 		return asked{}, err
 	}
 	return asked{d, mode}, nil
@@ -83,11 +82,6 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 	}
 	spec := BoxSpec(a.docker, layout, s.DefaultImage)
 	spec.Run, spec.Job, spec.Step = s.Info.ID, s.leg.leg.ID, step
-	for i, m := range spec.Mounts {
-		if m.Source != "" && !filepath.IsAbs(m.Source) {
-			spec.Mounts[i].Source = filepath.Join(s.Workspace.Root(), m.Source)
-		}
-	}
 	if model != nil {
 		spec.Gateway = model.Serve
 	}
@@ -140,8 +134,7 @@ func (r *run) closeBox(ctx context.Context, box sandbox.Box) {
 	}
 }
 
-// BoxSpec is what a docker: block and a workspace ask of the sandbox. Pure;
-// sources of volumes may still be relative to the workspace.
+// BoxSpec is what a docker: block and a workspace ask of the sandbox. Pure.
 func BoxSpec(d workflow.Docker, l sandbox.Layout, defaultImage string) sandbox.Spec {
 	spec := sandbox.Spec{
 		Image: d.Image, Pull: d.Pull,

@@ -154,7 +154,7 @@ func (r *run) endJob(n *workflow.Node) {
 			}
 			st.outputs.Set(k, v)
 		}
-		addUsage(&st.usage, l.usage)
+		st.usage = st.usage.Add(l.usage)
 		st.infrastructure = st.infrastructure || l.infrastructure
 	}
 	before := r.ancestry(n.Job)

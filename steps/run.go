@@ -31,13 +31,17 @@ type Options struct {
 	// gives: GITHUB_* and --env-file. Paths in it are as in the box b.
 	Env func(b sandbox.Info) map[string]string
 
+	// Event is the event's payload (JSON) for GITHUB_EVENT_PATH; nil: none.
+	Event []byte
+
 	// Backend gives the backend for boxes (host false) or the bare host. The
 	// executor does not close it.
 	Backend func(ctx context.Context, host bool) (sandbox.Backend, error)
 	// Workspace prepares what a box sees of the project.
 	Workspace Workspace
-	// Authorize refuses what the operator's policy does not allow.
-	Authorize func(d workflow.Docker) error
+	// Authorize refuses what the operator's policy does not allow, and gives
+	// back what it allowed with the sources of volumes resolved.
+	Authorize func(d workflow.Docker) (workflow.Docker, error)
 
 	// Runtime picks the runtime for a configuration.
 	Runtime func(cfg runtimes.Config) (runtimes.Runtime, error)
@@ -60,6 +64,9 @@ type Options struct {
 	Stall time.Duration
 	// DefaultImage is the image of boxes that name none.
 	DefaultImage string
+	// Finish, where given, is called when every step has ended and its boxes are
+	// gone, before the run counts as finished. What it returns is told.
+	Finish func(ctx context.Context) []event.Note
 	// Kill, when closed, kills every process at once (the second Ctrl-C).
 	Kill <-chan struct{}
 }
@@ -128,6 +135,11 @@ func Run(ctx context.Context, o Options) event.Outcome {
 	base := context.WithoutCancel(ctx)
 	r.schedule(base)
 	r.cleanup.Wait()
+	if o.Finish != nil {
+		for _, note := range o.Finish(base) {
+			r.emit(event.Event{Type: event.Notice, Note: &note})
+		}
+	}
 
 	out := r.outcome()
 	out.DurationMS = o.Now().Sub(start).Milliseconds()
@@ -154,14 +166,14 @@ func (r *run) emit(e event.Event) {
 // outcome joins the jobs' results: cancelled before infrastructure before failure.
 func (r *run) outcome() event.Outcome {
 	out := event.Outcome{Outcome: resultSuccess}
-	total := event.Usage{CostKnown: true}
+	var total event.Usage
 	infra := false
 	for _, j := range r.Plan.Workflow.Jobs {
 		st := r.jobs[j.ID]
 		if st == nil {
 			continue
 		}
-		addUsage(&total, st.usage)
+		total = total.Add(st.usage)
 		if st.result == resultFailure {
 			out.Outcome = resultFailure
 			infra = infra || st.infrastructure
@@ -178,17 +190,4 @@ func (r *run) outcome() event.Outcome {
 		out.Usage = &total
 	}
 	return out
-}
-
-func addUsage(sum *event.Usage, u event.Usage) {
-	if u.Requests == 0 {
-		return
-	}
-	sum.Requests += u.Requests
-	sum.InputTokens += u.InputTokens
-	sum.OutputTokens += u.OutputTokens
-	sum.CacheReadTokens += u.CacheReadTokens
-	sum.CacheWriteTokens += u.CacheWriteTokens
-	sum.CostUSD += u.CostUSD
-	sum.CostKnown = sum.CostKnown && u.CostKnown
 }

@@ -111,7 +111,7 @@ func prepare(t testing.TB, src string) *execution {
 		Env:         func(sandbox.Info) map[string]string { return nil },
 		Backend:     func(context.Context, bool) (sandbox.Backend, error) { return backend, nil },
 		Workspace:   &directory{root: t.TempDir(), temp: t.TempDir()},
-		Authorize:   func(workflow.Docker) error { return nil },
+		Authorize:   func(d workflow.Docker) (workflow.Docker, error) { return d, nil },
 		Sink:        redact.Sink(masker, rec),
 		Masker:      masker,
 		MaxParallel: 4, MaxAgents: 4,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"github.com/herd-runner/herd-runner/steps/command"
 	"github.com/herd-runner/herd-runner/workflow"
@@ -56,7 +57,11 @@ func (s *scope) context(name string) (expr.Value, bool) {
 			maps.Copy(m, s.leg.env)
 		}
 		maps.Copy(m, s.stepEnv)
-		return expr.FromGo(m), true
+		o := expr.NewCaseSensitiveObject()
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			o.Set(k, m[k])
+		}
+		return o, true
 	default:
 		return s.run.Contexts(name, s.onHost)
 	}

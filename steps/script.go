@@ -55,6 +55,9 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		Stop:    scriptStop,
 		Kill:    s.Kill,
 	}
+	if s.Event != nil {
+		proc.Files = append(proc.Files, sandbox.File{Path: eventPath(info), Mode: 0o600, Data: s.Event})
+	}
 	stdout, stderr := s.output("stdout"), s.output("stderr")
 	proc.Stdout, proc.Stderr = stdout, stderr
 	exit, err := box.Exec(ctx, proc)
@@ -114,11 +117,16 @@ func (s *stepRun) scriptEnv(info sandbox.Info, files commandFiles) []string {
 		env["HOME"] = info.Home
 	}
 	files.env(env)
+	if s.Event != nil {
+		env["GITHUB_EVENT_PATH"] = eventPath(info)
+	}
 	if len(s.leg.path) > 0 {
 		env["PATH"] = strings.Join(append(append([]string{}, s.leg.path...), env["PATH"]), ":")
 	}
 	return environ(env)
 }
+
+func eventPath(info sandbox.Info) string { return path.Join(info.Temp, "_herd_event.json") }
 
 func environ(env map[string]string) []string {
 	list := make([]string, 0, len(env))

@@ -19,8 +19,8 @@ import (
 // Where things are in every box.
 const (
 	BoxDir     = "/workspace"
+	BoxTemp    = "/herd/temp"
 	boxHome    = "/herd/home"
-	boxTemp    = "/herd/temp"
 	boxGit     = "/herd/git"
 	boxObjects = "/herd/git-objects"
 )
@@ -123,12 +123,12 @@ func (w *Workspace) Box(mode, _, _ string) (sandbox.Layout, error) {
 		return sandbox.Layout{}, fmt.Errorf("workspace: private .git: %w", w.gitErr)
 	}
 	l := sandbox.Layout{
-		User: fmt.Sprintf("%d:%d", w.uid, w.gid), Workdir: BoxDir, Home: boxHome, Temp: boxTemp,
+		User: fmt.Sprintf("%d:%d", w.uid, w.gid), Workdir: BoxDir, Home: boxHome, Temp: BoxTemp,
 		Mounts: []sandbox.Mount{
 			{Source: w.root, Target: BoxDir, ReadOnly: mode == "ro"},
 			{Target: BoxDir + "/.herd"},
 			{Source: home, Target: boxHome},
-			{Source: temp, Target: boxTemp},
+			{Source: temp, Target: BoxTemp},
 		},
 	}
 	l.Mounts = append(l.Mounts, w.git...)

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/internal/report"
+	"github.com/herd-runner/herd-runner/runtimes/sdk/agent"
+	"github.com/herd-runner/herd-runner/sandbox/guest"
+)
+
+// App is everything the verbs take from the world.
+type App struct {
+	Stdin   io.ReadCloser
+	Stdout  io.WriteCloser
+	Stderr  io.Writer
+	Getenv  func(string) string
+	Environ func() []string
+	Now     func() time.Time
+	Version string
+}
+
+// Exit codes; when several apply the precedence is 130, 3, 1. A policy refusal
+// is 2.
+const (
+	exitOK        = 0
+	exitFailure   = 1   // a step failed: the run's result
+	exitProblem   = 2   // a problem in what the person gave: file, flags, inputs, policy
+	exitInfra     = 3   // ours or the machine's
+	exitCancelled = 130 // Ctrl-C
+)
+
+// exitError carries an exit code; a nil err has already been shown.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// shown is the error of a verb that has told the person everything already.
+func shown(code int) error { return &exitError{code: code} }
+
+func problem(format string, args ...any) error {
+	return &exitError{exitProblem, fmt.Errorf(format, args...)}
+}
+
+func infra(err error) error { return &exitError{exitInfra, err} }
+
+// Main runs one command line and returns the exit code.
+func (a *App) Main(args []string) int {
+	// What runs inside boxes is started often and needs none of the rest.
+	if len(args) > 0 {
+		switch args[0] {
+		case "guest":
+			return guest.Main(args[1:])
+		case "agent":
+			return agent.Main(context.Background(), a.Stdin, a.Stdout, a.Environ())
+		}
+	}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{exitProblem, err} // of the flag parser
+	}
+	if exit.err != nil {
+		report.Error(a.Stderr, exit.err, a.color(a.Stderr))
+	}
+	return exit.code
+}
+
+func (a *App) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "herd-runner",
+		Short:         "Run workflows of coding agents in hardened containers",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       a.Version,
+	}
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.SetIn(a.Stdin)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		a.runCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
+		a.psCommand(), a.showCommand(), a.logsCommand(), a.doctorCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// color says whether w is a terminal that wants colours.
+func (a *App) color(w io.Writer) bool {
+	if a.Getenv("NO_COLOR") != "" || a.Getenv("TERM") == "dumb" {
+		return false
+	}
+	return isTerminal(w)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0 && f.Name() != os.DevNull
+}
+
+// dirFlag adds -C: everything is relative to that directory.
+func dirFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVarP(dir, "directory", "C", ".", "project directory; other paths are relative to it")
+}
+
+func under(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(dir, name)
+}
+
+// exitCode is the run's exit code by the precedence above.
+func exitCode(out event.Outcome) int {
+	switch {
+	case out.Outcome == "cancelled":
+		return exitCancelled
+	case out.Cause == event.CauseInfrastructure:
+		return exitInfra
+	case out.Conclusion == "failure":
+		return exitFailure
+	}
+	return exitOK
+}

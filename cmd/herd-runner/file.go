@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/herd-runner/herd-runner/workflow"
+)
+
+// maxWorkflow bounds a workflow file, in bytes.
+const maxWorkflow = 16 << 20
+
+// readWorkflow reads, parses and checks a workflow file. The problems are all
+// of the file's; the workflow always has its name and source.
+func readWorkflow(dir, name string) (*workflow.Workflow, []workflow.Problem, error) {
+	f, err := os.Open(under(dir, name))
+	if err != nil {
+		return nil, nil, problem("workflow: %w; `herd-runner run` without a file lists the workflows it finds", err)
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && !st.Mode().IsRegular() {
+		return nil, nil, problem("workflow %s is not a regular file", name)
+	}
+	src, err := io.ReadAll(io.LimitReader(f, maxWorkflow+1))
+	if err != nil {
+		return nil, nil, problem("workflow: %w", err)
+	}
+	if len(src) > maxWorkflow {
+		return nil, nil, problem("workflow %s is larger than %d MiB", name, maxWorkflow>>20)
+	}
+	w, _, problems := workflow.Validate(name, src)
+	if w == nil {
+		w = &workflow.Workflow{File: name}
+	}
+	w.Src = src
+	return w, problems, nil
+}
+
+// listWorkflows shows the workflows of a project: where GitHub keeps them, in
+// workflows/, and at the top.
+func (a *App) listWorkflows(dir string) error {
+	var files []string
+	for _, pattern := range []string{".github/workflows/*.yml", ".github/workflows/*.yaml", "workflows/*.yml", "workflows/*.yaml", "*.yml", "*.yaml"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return problem("%w", err)
+		}
+		files = append(files, found...)
+	}
+	sort.Strings(files)
+	shownAny := false
+	for _, file := range files {
+		rel, err := filepath.Rel(dir, file)
+		if err != nil {
+			rel = file
+		}
+		w, problems, err := readWorkflow(dir, rel)
+		if err != nil || len(w.Jobs) == 0 {
+			continue
+		}
+		shownAny = true
+		state := fmt.Sprintf("%d jobs", len(w.Jobs))
+		if len(w.Jobs) == 1 {
+			state = "1 job"
+		}
+		if workflow.HasErrors(problems) {
+			state = "has errors, see herd-runner validate " + rel
+		}
+		name := ""
+		if w.Name != nil {
+			name = strings.TrimSpace(w.Name.Text)
+		}
+		fmt.Fprintf(a.Stdout, "%-40s %-30s %s\n", rel, name, state)
+	}
+	if !shownAny {
+		return problem("no workflow found in %s: give a file, or put one into .github/workflows/ or workflows/", dir)
+	}
+	return nil
+}

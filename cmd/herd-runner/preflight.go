@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/herd-runner/herd-runner/internal/report"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/steps"
+	"github.com/herd-runner/herd-runner/workflow"
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// preflight looks at every step as far as it is known before the run: what it
+// asks of policy, runtime and box. Blocks that depend on the run (matrix, needs,
+// steps …) are looked at when their step starts.
+func (p *prepared) preflight() ([]sandbox.Spec, []workflow.Problem) {
+	var specs []sandbox.Spec
+	var problems []workflow.Problem
+	seen := map[*workflow.Step]bool{}
+	for _, job := range p.plannedJobs() {
+		for _, step := range job.Steps {
+			if seen[step] {
+				continue
+			}
+			seen[step] = true
+			check := stepCheck{prepared: p, step: step}
+			specs = append(specs, check.run()...)
+			problems = append(problems, check.problems...)
+		}
+	}
+	return specs, problems
+}
+
+// plannedJobs are the jobs of the plan in file order.
+func (p *prepared) plannedJobs() []*workflow.Job {
+	var jobs []*workflow.Job
+	for _, n := range p.plan.Nodes {
+		if n.Kind == workflow.JobGate {
+			jobs = append(jobs, n.Job)
+		}
+	}
+	return jobs
+}
+
+// stepCheck is the preflight of one step.
+type stepCheck struct {
+	*prepared
+	step     *workflow.Step
+	problems []workflow.Problem
+}
+
+func (c *stepCheck) run() []sandbox.Spec {
+	d, known := c.docker()
+	host := known && d.Host
+	c.boxes = c.boxes || !host
+	if c.step.IsAgent() {
+		c.agents = true
+		c.agent()
+	}
+	mode, err := workflow.DecodeWorkspace(c.step.Workspace, c.eval)
+	if err == nil && mode != "" && mode != "shared" && mode != "ro" {
+		c.add(c.step.Workspace, fmt.Errorf("workspace: %q is not supported yet", mode), "use shared or ro")
+	}
+	if !known || host {
+		return nil
+	}
+	return []sandbox.Spec{steps.BoxSpec(d, sandbox.Layout{}, defaultImage)}
+}
+
+func (c *stepCheck) docker() (workflow.Docker, bool) {
+	d, err := workflow.DecodeDocker(c.step.Docker, c.eval)
+	if err != nil {
+		return d, false
+	}
+	if d, err = c.authorize(d); err != nil {
+		c.add(c.step.Docker, err, report.Hint(err))
+	}
+	return d, true
+}
+
+// agent checks the runtime and the prompt file of an agent step.
+func (c *stepCheck) agent() {
+	r, err := workflow.DecodeRuntime(c.step.Runtime, c.eval)
+	if err == nil {
+		if _, err := c.pickRuntime(steps.RuntimeConfig(r)); err != nil {
+			c.add(c.step.Runtime, err, report.Hint(err))
+		}
+	}
+	if c.step.PromptFile != nil {
+		name, err := workflow.EvalString(c.step.PromptFile, c.staticEnv())
+		if err != nil {
+			return // depends on the run
+		}
+		if _, err := steps.ReadPromptFile(c.dir, name); err != nil {
+			c.add(c.step.PromptFile, err, "")
+		}
+	}
+}
+
+func (c *stepCheck) add(at *workflow.Value, err error, hint string) {
+	pos := c.step.Pos
+	if at != nil {
+		pos = at.Pos
+	}
+	length := 1
+	if at != nil && at.Kind == workflow.Scalar {
+		length = max(1, len([]rune(strings.SplitN(at.Text, "\n", 2)[0])))
+	}
+	rule := "preflight"
+	var refused interface{ PolicyRule() string }
+	if errors.As(err, &refused) {
+		rule = "policy"
+	}
+	c.problems = append(c.problems, workflow.Problem{
+		File: c.workflow.File, Line: pos.Line, Column: pos.Column, Length: length,
+		Severity: workflow.SeverityError, Rule: rule, Message: err.Error(), Hint: hint,
+	})
+}
+
+func (c *stepCheck) eval(v *workflow.Value) (expr.Value, error) {
+	return workflow.Evaluate(v, c.staticEnv())
+}
+
+// staticEnv knows what is the same for the whole run. Anything else is an error
+// here, which leaves the block for later.
+func (p *prepared) staticEnv() expr.Env {
+	return expr.Env{Context: func(name string) (expr.Value, bool) {
+		switch name {
+		case "inputs":
+			return p.inputs, true
+		case "vars":
+			return p.vars, true
+		}
+		return nil, false
+	}}
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/herd-runner/herd-runner/internal/gateway"
+	"github.com/herd-runner/herd-runner/internal/policy"
+	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/steps/redact"
+	"github.com/herd-runner/herd-runner/workflow"
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// prepared is a workflow with everything a run of it needs, all of it checked.
+type prepared struct {
+	flags    runFlags
+	dir      string // absolute
+	workflow *workflow.Workflow
+	plan     *workflow.Plan
+
+	eventName string
+	payload   *expr.Object // github.event; nil: none given
+	inputs    *expr.Object
+	secrets   map[string]string
+	vars      *expr.Object
+	env       map[string]string // --env-file
+	masker    *redact.Masker
+
+	policy   *policy.Policy
+	runtimes *runtimes.Factory
+	gateway  *gateway.Gateway // nil: no agent step
+	boxes    bool             // some step runs in a box
+	agents   bool
+	app      *App
+	describe []string // for --dry-run
+}
+
+// prepare reads and checks everything that can be checked before a run starts.
+func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, error) {
+	dir, err := filepath.Abs(f.dir)
+	if err != nil {
+		return nil, problem("-C: %w", err)
+	}
+	p := &prepared{flags: f, dir: dir, app: a, masker: redact.New()}
+	var problems []workflow.Problem
+	if p.workflow, problems, err = readWorkflow(dir, file); err != nil {
+		return nil, err
+	}
+	policyFile, err := a.policyFile(f)
+	if err != nil {
+		return nil, problem("--policy: %w", err)
+	}
+	if p.policy, err = policy.Load(policyFile, f.allow); err != nil {
+		return nil, problem("%w", err)
+	}
+	if err := a.show(p.workflow, p.permitted(problems)); err != nil {
+		return nil, err
+	}
+	if p.plan, problems = workflow.NewPlan(p.workflow, f.job); workflow.HasErrors(problems) {
+		return nil, a.show(p.workflow, problems)
+	}
+	if err := p.readValues(a); err != nil {
+		return nil, err
+	}
+	if p.runtimes, err = newFactory(); err != nil {
+		return nil, infra(err)
+	}
+	specs, problems := p.preflight()
+	problems = append(problems, p.missingSecrets()...)
+	if err := a.show(p.workflow, problems); err != nil {
+		return nil, err
+	}
+	if p.agents {
+		if p.gateway, err = newGateway(a, p); err != nil {
+			return nil, problem("%w", err)
+		}
+		if err := p.gateway.Preflight(ctx); err != nil {
+			return nil, problem("%w", err)
+		}
+	}
+	return p, a.preflightBoxes(ctx, p, specs)
+}
+
+// preflightBoxes asks the backends whether the boxes can be had.
+func (a *App) preflightBoxes(ctx context.Context, p *prepared, specs []sandbox.Spec) error {
+	if !p.boxes {
+		return nil
+	}
+	b := newBackends(a, p)
+	backend, err := b.get(ctx, false)
+	if err != nil {
+		return infra(err)
+	}
+	err = backend.Preflight(ctx, specs)
+	if closeErr := b.close(ctx); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return infra(err)
+	}
+	return nil
+}
+
+// show renders problems and is an error when one of them is.
+func (a *App) show(w *workflow.Workflow, problems []workflow.Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	workflow.RenderText(a.Stderr, w.Src, problems, a.color(a.Stderr))
+	if workflow.HasErrors(problems) {
+		return shown(exitProblem)
+	}
+	return nil
+}
+
+// permitted drops the problems that the operator's policy allows.
+func (p *prepared) permitted(problems []workflow.Problem) []workflow.Problem {
+	kept := problems[:0:0]
+	for _, pr := range problems {
+		if rule, ok := strings.CutPrefix(pr.Rule, "policy:"); ok {
+			if _, allowed := p.policy.Allows(rule); allowed {
+				continue
+			}
+		}
+		kept = append(kept, pr)
+	}
+	return kept
+}
+
+func (p *prepared) name() string {
+	if p.workflow.Name != nil && p.workflow.Name.Text != "" {
+		return p.workflow.Name.Text
+	}
+	return p.workflow.File
+}
+
+// readValues reads inputs, secrets, vars, environment and event.
+func (p *prepared) readValues(a *App) error {
+	f := p.flags
+	given, err := readInputs(p.dir, f.inputsFile, f.inputs)
+	if err != nil {
+		return err
+	}
+	if p.secrets, err = readSecrets(p.dir, f.secretFile, f.secrets, a.Getenv); err != nil {
+		return err
+	}
+	for _, v := range p.secrets {
+		p.masker.Add(v)
+	}
+	vars, err := readInputs(p.dir, "", f.vars)
+	if err != nil {
+		return err
+	}
+	p.vars, _ = expr.FromGo(vars).(*expr.Object)
+	if f.envFile != "" {
+		b, err := readBounded(under(p.dir, f.envFile))
+		if err != nil {
+			return problem("--env-file: %w", err)
+		}
+		if p.env, err = parseDotEnv(f.envFile, b); err != nil {
+			return problem("--env-file: %w", err)
+		}
+	}
+	if err := p.readEvent(a); err != nil {
+		return err
+	}
+	var problems []workflow.Problem
+	if p.inputs, problems = workflow.ResolveInputs(p.workflow.On, p.eventName, given); len(problems) > 0 {
+		return a.show(p.workflow, problems)
+	}
+	return nil
+}
+
+// readEvent takes the event from --event, or from GitHub's environment.
+func (p *prepared) readEvent(a *App) error {
+	p.eventName = p.flags.eventName
+	file := p.flags.event
+	if file == "" && a.Getenv("GITHUB_ACTIONS") == "true" {
+		file = a.Getenv("GITHUB_EVENT_PATH")
+	}
+	if p.eventName == "" {
+		p.eventName = a.Getenv("GITHUB_EVENT_NAME")
+	}
+	if p.eventName == "" {
+		p.eventName = "workflow_dispatch"
+	}
+	if file == "" {
+		return nil
+	}
+	b, err := readBounded(under(p.dir, file))
+	if err != nil {
+		return problem("--event: %w", err)
+	}
+	v, err := expr.FromJSON(b)
+	if err != nil {
+		return problem("--event %s: %w", file, err)
+	}
+	o, ok := v.(*expr.Object)
+	if !ok {
+		return problem("--event %s: expected a JSON object", file)
+	}
+	p.payload = o
+	return nil
+}
+
+// labels are the "job/step" known before the run.
+func (p *prepared) labels() []string {
+	var labels []string
+	for _, n := range p.plan.Nodes {
+		if n.Kind == workflow.StepNode {
+			labels = append(labels, n.Leg.ID+"/"+n.Step.ID)
+		}
+	}
+	return labels
+}
+
+// payloadJSON is github.event for GITHUB_EVENT_PATH; nil: no event was given.
+func (p *prepared) payloadJSON() []byte {
+	if p.payload == nil {
+		return nil
+	}
+	return expr.AppendJSON(nil, p.payload)
+}
+
+// missingSecrets finds secrets that the workflow names and nobody gave.
+func (p *prepared) missingSecrets() []workflow.Problem {
+	var problems []workflow.Problem
+	for _, ref := range workflow.References(p.workflow, p.plannedJobs()) {
+		if ref.Name != "secrets" || len(ref.Path) == 0 {
+			continue
+		}
+		name := ref.Path[0]
+		if strings.EqualFold(name, "GITHUB_TOKEN") || name == "*" || hasFold(p.secrets, name) {
+			continue
+		}
+		problems = append(problems, workflow.Problem{
+			File: p.workflow.File, Line: ref.Pos.Line, Column: ref.Pos.Column, Length: ref.Length,
+			Severity: workflow.SeverityError, Rule: "secret",
+			Message: fmt.Sprintf("secret %q was not given", name),
+			Hint:    fmt.Sprintf("export it and pass --secret %s, or put it into a file for --secret-file", name),
+		})
+	}
+	return problems
+}
+
+func hasFold(m map[string]string, name string) bool {
+	for k := range m {
+		if strings.EqualFold(k, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *prepared) authorize(d workflow.Docker) (workflow.Docker, error) {
+	if err := p.policy.Authorize(d, p.dir); err != nil {
+		return d, err
+	}
+	var err error
+	d.Volumes, err = policy.ResolveVolumes(d, p.dir)
+	return d, err
+}
+
+func (p *prepared) agentSecrets() bool {
+	_, ok := p.policy.Allows("agent-secrets")
+	return ok
+}
+
+func (p *prepared) pickRuntime(cfg runtimes.Config) (runtimes.Runtime, error) {
+	rt, err := p.runtimes.Pick(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return rt, runtimes.Check(rt, cfg)
+}
+
+// sortedKeys gives a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/internal/journal"
+	"github.com/herd-runner/herd-runner/internal/report"
+	"github.com/herd-runner/herd-runner/internal/workspace"
+	"github.com/herd-runner/herd-runner/steps"
+	"github.com/herd-runner/herd-runner/steps/redact"
+	"github.com/herd-runner/herd-runner/workflow"
+)
+
+// defaultImage is what steps without docker.image run in.
+const defaultImage = "herd-runner/agent"
+
+// stallAfter ends an agent that shows no sign of life.
+const stallAfter = 10 * time.Minute
+
+// finishTime bounds what is done after the last step.
+const finishTime = 2 * time.Minute
+
+// runFlags are the flags of run.
+type runFlags struct {
+	dir, job                                          string
+	inputs, secrets, vars, allow                      []string
+	inputsFile, secretFile, envFile, event, eventName string
+	replay, record                                    string
+	maxParallel, maxAgents                            int
+	dryRun, json, verbose                             bool
+	summaryFile, resultFile, policyFile               string
+}
+
+func (a *App) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] [WORKFLOW.yml]",
+		Short: "Run a workflow; without a file, list the workflows of the project",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.listWorkflows(f.dir)
+			}
+			return a.run(cmd.Context(), args[0], f)
+		},
+	}
+	dirFlag(cmd, &f.dir)
+	fl := cmd.Flags()
+	fl.StringVarP(&f.job, "job", "j", "", "run this job and what it needs")
+	fl.StringArrayVarP(&f.inputs, "input", "i", nil, "workflow input NAME=VALUE")
+	fl.StringVar(&f.inputsFile, "inputs-file", "", "inputs as JSON, YAML or NAME=VALUE lines")
+	fl.StringArrayVar(&f.secrets, "secret", nil, "secret NAME (from the environment) or NAME=VALUE")
+	fl.StringVar(&f.secretFile, "secret-file", "", "secrets as NAME=VALUE lines")
+	fl.StringArrayVar(&f.vars, "var", nil, "NAME=VALUE of the vars context")
+	fl.StringVar(&f.envFile, "env-file", "", "environment of the steps as NAME=VALUE lines")
+	fl.StringVar(&f.event, "event", "", "event payload (JSON) for github.event")
+	fl.StringVar(&f.eventName, "event-name", "", "github.event_name (default: workflow_dispatch, or GITHUB_EVENT_NAME)")
+	fl.StringArrayVar(&f.allow, "allow", nil, "what the workflow may do beyond the defaults, for example host (see docs/security.md)")
+	fl.StringVar(&f.policyFile, "policy", "", "policy file (default: policy.yml in the user's configuration directory)")
+	fl.StringVar(&f.replay, "replay", "", "answer model requests from the cassettes in this directory")
+	fl.StringVar(&f.record, "record", "", "record model requests into this directory")
+	fl.IntVar(&f.maxParallel, "max-parallel", max(2, runtime.NumCPU()), "run: steps at the same time")
+	fl.IntVar(&f.maxAgents, "max-agents", defaultMaxAgents(), "agent steps at the same time")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan; start nothing")
+	fl.BoolVar(&f.json, "json", false, "events as JSON lines on stdout")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "also show thinking, tool results, boxes and model calls")
+	fl.StringVar(&f.summaryFile, "summary-file", "", "append the run's summary (Markdown) to this file")
+	fl.StringVar(&f.resultFile, "result-file", "", "write run id, conclusion and cost (JSON) to this file")
+	cmd.MarkFlagsMutuallyExclusive("replay", "record")
+	return cmd
+}
+
+// run is the verb: check everything, then execute, then account.
+func (a *App) run(ctx context.Context, file string, f runFlags) error {
+	if f.maxParallel < 1 || f.maxAgents < 1 {
+		return problem("--max-parallel and --max-agents must be at least 1")
+	}
+	p, err := a.prepare(ctx, file, f)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return a.dryRun(p)
+	}
+	return a.execute(ctx, p)
+}
+
+// execute runs a prepared workflow. Everything that can be refused has been.
+func (a *App) execute(ctx context.Context, p *prepared) (err error) {
+	id, err := journal.NewID(a.Now(), rand.Reader)
+	if err != nil {
+		return infra(err)
+	}
+	record, err := journal.Create(p.dir, id)
+	if err != nil {
+		return infra(err)
+	}
+	defer func() {
+		if closeErr := record.Close(); closeErr != nil && err == nil {
+			err = infra(closeErr)
+		}
+	}()
+	ws, err := workspace.Open(workspace.Options{Project: p.dir, RunDir: record.Dir(), Boxes: p.boxes})
+	if err != nil {
+		return infra(err)
+	}
+
+	fold := &foldSink{}
+	display := a.display(p)
+	sink := redact.Sink(p.masker, event.Tee{record, fold, display})
+	backends := newBackends(a, p)
+	ctx, kill, stop := a.interruptible(ctx, sink)
+	defer stop()
+
+	contexts := p.contexts(id, ws.Root())
+	sum := sha256.Sum256(p.workflow.Src)
+	out := steps.Run(ctx, steps.Options{
+		Plan: p.plan,
+		Info: event.RunInfo{
+			ID: id, Workflow: p.name(), File: p.workflow.File, SHA256: hex.EncodeToString(sum[:]),
+			Event: p.eventName, Dir: p.dir, PID: os.Getpid(), Version: a.Version,
+		},
+		Contexts:     contexts,
+		Env:          p.environment(contexts, id),
+		Event:        p.payloadJSON(),
+		Backend:      backends.get,
+		Workspace:    ws,
+		Authorize:    p.authorize,
+		Runtime:      p.pickRuntime,
+		OpenModel:    p.openModel,
+		Sink:         sink,
+		Masker:       p.masker,
+		AgentSecrets: p.agentSecrets(),
+		MaxParallel:  p.flags.maxParallel,
+		MaxAgents:    p.flags.maxAgents,
+		Now:          a.Now,
+		NewUUID:      uuid.NewString,
+		Stall:        stallAfter,
+		DefaultImage: defaultImage,
+		Finish:       func(ctx context.Context) []event.Note { return finish(ctx, p, backends, ws) },
+		Kill:         kill,
+	})
+	if err := errors.Join(display.Close(), a.account(p, record, fold.state())); err != nil {
+		return infra(err)
+	}
+	if code := exitCode(out); code != exitOK {
+		return shown(code)
+	}
+	return nil
+}
+
+// finish lets go of everything the run held, bounded, also after a Ctrl-C.
+func finish(ctx context.Context, p *prepared, backends *backends, ws *workspace.Workspace) []event.Note {
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
+	var notes []event.Note
+	warn := func(what string, err error) {
+		if err != nil {
+			notes = append(notes, event.Note{Level: "warning", Message: what + ": " + err.Error()})
+		}
+	}
+	warn("remove boxes", backends.close(ctx))
+	if p.gateway != nil {
+		warn("close the model gateway", p.gateway.Close())
+	}
+	rep, err := ws.Finish()
+	warn("workspace", err)
+	for _, n := range rep.Notices {
+		notes = append(notes, event.Note{Level: "warning", Message: n})
+	}
+	return notes
+}
+
+// interruptible makes the first Ctrl-C (or TERM) cancel the run in order, and
+// the second kill it.
+func (a *App) interruptible(ctx context.Context, sink event.Sink) (context.Context, <-chan struct{}, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	kill := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Add(1)
+	go func() {
+		defer wait.Done()
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			switch n {
+			case 0:
+				sink.Emit(event.Event{Type: event.Notice, Time: a.Now(), Note: &event.Note{Level: "warning", Message: "cancelling: running steps are being stopped; press Ctrl-C again to kill them"}})
+				cancel()
+			case 1:
+				close(kill)
+			}
+		}
+	}()
+	return ctx, kill, func() {
+		signal.Stop(signals)
+		close(done)
+		wait.Wait()
+		cancel()
+	}
+}
+
+// display is a sink that shows the run.
+type display interface {
+	event.Sink
+	Close() error
+}
+
+func (a *App) display(p *prepared) display {
+	switch {
+	case p.flags.json:
+		return report.NewJSON(a.Stdout)
+	case a.Getenv("GITHUB_ACTIONS") == "true":
+		return report.NewGitHub(a.Stdout)
+	default:
+		return report.NewTerminal(a.Stdout, report.TerminalOptions{Color: a.color(a.Stdout), Verbose: p.flags.verbose, Labels: p.labels()})
+	}
+}
+
+// foldSink keeps the run's state for the summary.
+type foldSink struct {
+	mu   sync.Mutex
+	fold journal.Fold
+}
+
+func (s *foldSink) Emit(e event.Event) {
+	if e.Type == event.Output || e.Type == event.Agent {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fold.Add(e)
+}
+
+func (s *foldSink) state() journal.RunState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fold.State()
+}
+
+// account writes the summary and the result where they were asked for.
+func (a *App) account(p *prepared, record *journal.Writer, state journal.RunState) error {
+	summary := report.Markdown(state)
+	errs := []error{record.WriteSummary(summary)}
+	if p.flags.summaryFile != "" {
+		errs = append(errs, appendFile(under(p.dir, p.flags.summaryFile), summary))
+	}
+	if p.flags.resultFile != "" {
+		errs = append(errs, writeResult(under(p.dir, p.flags.resultFile), state))
+	}
+	return errors.Join(errs...)
+}
+
+func appendFile(name, text string) error {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := f.WriteString(text); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+// dryRun shows what a run would do.
+func (a *App) dryRun(p *prepared) error {
+	if err := workflow.Graph(a.Stdout, p.plan, "text"); err != nil {
+		return infra(err)
+	}
+	for _, line := range p.describe {
+		fmt.Fprintln(a.Stdout, line)
+	}
+	fmt.Fprintf(a.Stdout, "%s is fine; nothing was started\n", filepath.Base(p.workflow.File))
+	return nil
+}

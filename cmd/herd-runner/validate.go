@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/herd-runner/herd-runner/workflow"
+)
+
+func (a *App) validateCommand() *cobra.Command {
+	var dir, format string
+	cmd := &cobra.Command{
+		Use:   "validate WORKFLOW.yml...",
+		Short: "Check workflow files and show every problem at once",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error {
+			if format != "text" && format != "json" && format != "github" {
+				return problem("--format %q: expected text, json or github", format)
+			}
+			bad := false
+			var all []workflow.Problem
+			for _, file := range files {
+				w, problems, err := readWorkflow(dir, file)
+				if err != nil {
+					return err
+				}
+				bad = bad || workflow.HasErrors(problems)
+				switch {
+				case format == "json":
+					all = append(all, problems...)
+				case format == "github":
+					workflow.RenderGitHub(a.Stdout, problems)
+				case len(problems) > 0:
+					workflow.RenderText(a.Stdout, w.Src, problems, a.color(a.Stdout))
+				}
+				if format == "text" && !workflow.HasErrors(problems) {
+					fmt.Fprintf(a.Stdout, "%s: ok\n", file)
+				}
+			}
+			if format == "json" {
+				workflow.RenderJSON(a.Stdout, all)
+			}
+			if bad {
+				return shown(exitProblem)
+			}
+			return nil
+		},
+	}
+	dirFlag(cmd, &dir)
+	cmd.Flags().StringVar(&format, "format", "text", "text, json or github")
+	return cmd
+}
+
+func (a *App) graphCommand() *cobra.Command {
+	var dir, format, job string
+	cmd := &cobra.Command{
+		Use:   "graph WORKFLOW.yml",
+		Short: "Show the DAG that a workflow resolves to",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if format != "text" && format != "mermaid" && format != "dot" {
+				return problem("--format %q: expected text, mermaid or dot", format)
+			}
+			w, problems, err := readWorkflow(dir, args[0])
+			if err != nil {
+				return err
+			}
+			if workflow.HasErrors(problems) {
+				return a.show(w, problems)
+			}
+			plan, problems := workflow.NewPlan(w, job)
+			if workflow.HasErrors(problems) {
+				return a.show(w, problems)
+			}
+			return workflow.Graph(a.Stdout, plan, format)
+		},
+	}
+	dirFlag(cmd, &dir)
+	cmd.Flags().StringVar(&format, "format", "text", "text, mermaid or dot")
+	cmd.Flags().StringVarP(&job, "job", "j", "", "only this job and what it needs")
+	return cmd
+}
+
+func (a *App) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintf(a.Stdout, "herd-runner %s\n", a.Version)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/herd-runner/herd-runner/internal/gateway"
+	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/runtimes/claude"
+	"github.com/herd-runner/herd-runner/runtimes/sdk"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/sandbox/docker"
+	"github.com/herd-runner/herd-runner/sandbox/host"
+	"github.com/herd-runner/herd-runner/steps"
+)
+
+// newFactory knows every runtime there is.
+func newFactory() (*runtimes.Factory, error) {
+	return runtimes.NewFactory(claude.New(), sdk.New())
+}
+
+// backends opens the sandbox backends at their first use.
+type backends struct {
+	app    *App
+	mu     sync.Mutex
+	docker sandbox.Backend
+	host   sandbox.Backend
+}
+
+func newBackends(a *App, _ *prepared) *backends { return &backends{app: a} }
+
+func (b *backends) get(ctx context.Context, onHost bool) (sandbox.Backend, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if onHost {
+		if b.host == nil {
+			b.host = host.New(host.Options{Env: b.app.hostEnv()})
+		}
+		return b.host, nil
+	}
+	if b.docker == nil {
+		backend, err := b.app.openDocker(ctx)
+		if err != nil {
+			return nil, err
+		}
+		b.docker = backend
+	}
+	return b.docker, nil
+}
+
+func (b *backends) close(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var errs []error
+	for _, backend := range []sandbox.Backend{b.docker, b.host} {
+		if backend != nil {
+			errs = append(errs, backend.Close(ctx))
+		}
+	}
+	b.docker, b.host = nil, nil
+	return errors.Join(errs...)
+}
+
+func (a *App) openDocker(ctx context.Context) (*docker.Backend, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if self, err = filepath.EvalSymlinks(self); err != nil {
+		return nil, err
+	}
+	state, err := a.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	return docker.Open(ctx, docker.Options{Runner: self, StateDir: state, Host: a.Getenv("DOCKER_HOST")})
+}
+
+// stateDir is where leases live, the same for all projects of a user.
+func (a *App) stateDir() (string, error) {
+	if dir := a.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "herd-runner"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, ".local", "state", "herd-runner"), nil
+}
+
+// policyFile is the operator's, never one of the project.
+func (a *App) policyFile(f runFlags) (string, error) {
+	if f.policyFile != "" {
+		_, err := os.Stat(f.policyFile)
+		return f.policyFile, err
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", nil // no home, no policy: nothing is allowed
+	}
+	return filepath.Join(dir, "herd-runner", "policy.yml"), nil
+}
+
+// credentialVars are kept from every step: only the gateway holds them.
+var credentialVars = []string{
+	"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
+	"OPENAI_API_KEY", "CODEX_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY",
+}
+
+// hostEnv is what steps on the bare host start from: the environment of this
+// process without model credentials.
+func (a *App) hostEnv() map[string]string {
+	env := map[string]string{}
+	for _, kv := range a.Environ() {
+		if k, v, ok := strings.Cut(kv, "="); ok && k != "" {
+			env[k] = v
+		}
+	}
+	for _, name := range credentialVars {
+		delete(env, name)
+	}
+	return env
+}
+
+// newGateway opens the model gateway of a run.
+func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
+	home, _ := os.UserHomeDir()
+	o := gateway.Options{
+		Mode:        gateway.Live,
+		Upstream:    a.Getenv("ANTHROPIC_BASE_URL"),
+		Credentials: gateway.FromEnvironment(a.Getenv, home),
+		Redact:      p.masker.String,
+		Clock:       a.Now,
+	}
+	switch {
+	case p.flags.replay != "":
+		o.Mode, o.Dir = gateway.Replay, under(p.dir, p.flags.replay)
+	case p.flags.record != "":
+		o.Mode, o.Dir = gateway.Record, under(p.dir, p.flags.record)
+	}
+	return gateway.New(o)
+}
+
+// openModel opens the gateway's session for one attempt of an agent step.
+func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func(), error) {
+	s, err := p.gateway.Open(
+		gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
+		gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens},
+		run.Emit,
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, func() { s.Close() }, nil
+}
