@@ -33,7 +33,7 @@ type decoder struct {
 	last      *result // a run has several results when background tasks end late
 	turns     int
 	cut       bool // a record was longer than runtimes.MaxLine
-	denied    int  // permissions refused
+	denied    int  // permissions refused, by records of their own
 }
 
 // record is one line. Only what is used is looked at, in place.

@@ -264,6 +264,24 @@ func TestAResultInsideAToolsOutputIsNoResult(t *testing.T) {
 	}
 }
 
+func TestDeniedPermissionsAreSaidOnce(t *testing.T) {
+	result := `{"type":"result","subtype":"success","is_error":false,"result":"x","permission_denials":[{"tool_name":"Write"},{"tool_name":"Bash"},{"tool_name":"Bash"}]}`
+	denied := `{"type":"system","subtype":"permission_denied","tool_name":"Bash","message":"no"}`
+	for lines, want := range map[string]int{result: 1, denied + "\n" + result: 1, okResult: 0} {
+		d, got := New().Decode(boxed()), 0
+		for line := range strings.Lines(lines) {
+			for _, m := range d.Line([]byte(line)) {
+				if m.Kind == event.MessageWarning {
+					got++
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("%d warnings, want %d: %s", got, want, lines)
+		}
+	}
+}
+
 func TestARecordThatWasCutIsSaid(t *testing.T) {
 	d := New().Decode(boxed())
 	line := append([]byte(`{"type":"result","result":"`), bytes.Repeat([]byte("x"), runtimes.MaxLine)...)[:runtimes.MaxLine]

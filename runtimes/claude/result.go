@@ -2,6 +2,7 @@ package claude
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -24,6 +25,7 @@ type result struct {
 	numTurns       int
 	sessionID      string
 	structured     []byte
+	denied         []string // tools that were refused permission
 }
 
 func readResult(line []byte) *result {
@@ -50,6 +52,14 @@ func readResult(line []byte) *result {
 			r.numTurns = jsonscan.Int(value)
 		case "session_id":
 			r.sessionID = jsonscan.Text(value)
+		case "permission_denials":
+			jsonscan.Array(value, func(denial []byte) {
+				jsonscan.Object(denial, func(key, value []byte) {
+					if string(key) == "tool_name" {
+						r.denied = append(r.denied, jsonscan.Text(value))
+					}
+				})
+			})
 		case "structured_output":
 			if string(value) != "null" {
 				r.structured = jsonscan.Clean(value)
@@ -73,7 +83,14 @@ func (d *decoder) result(rec record) []event.Message {
 	if r.sessionID != "" {
 		d.sessionID = r.sessionID
 	}
-	return one(event.Message{Kind: event.MessageResult, Text: r.text(), IsError: r.isError, SessionID: r.sessionID})
+	out := one(event.Message{Kind: event.MessageResult, Text: r.text(), IsError: r.isError, SessionID: r.sessionID})
+	if len(r.denied) > 0 && d.denied == 0 {
+		// Older versions say it here only, and exit 0 all the same.
+		slices.Sort(r.denied)
+		out = append(out, event.Message{Kind: event.MessageWarning,
+			Text: "permission was denied for " + strings.Join(slices.Compact(r.denied), ", ") + ": see allowed-tools and permission-mode"})
+	}
+	return out
 }
 
 // Finish weighs the CLI's own word against the process's end and what the
