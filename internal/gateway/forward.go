@@ -93,9 +93,9 @@ func (x *exchange) finish(ctx context.Context, resp *http.Response, out *pass, e
 	}
 	if x.s.recorder != nil && !gone {
 		if out.tooLarge {
-			x.s.gw.warn(fmt.Sprintf("%s: an answer over %d MiB was not recorded", x.s.lane, maxRecorded>>20))
-		} else if recErr := x.s.recorder.add(sent, x.req, resp, out.whole(err != nil && !broken), broken); recErr != nil {
-			x.s.gw.warn(recErr.Error())
+			x.s.recorder.fail(fmt.Errorf("an answer is larger than %d MiB", maxRecorded>>20))
+		} else {
+			x.s.recorder.add(sent, x.req, resp, out.whole(err != nil && !broken), broken)
 		}
 	}
 	x.end(out.meter, retryAt, message)

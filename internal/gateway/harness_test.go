@@ -76,7 +76,6 @@ func newGateway(t testing.TB, o Options) *Gateway {
 	if o.Credentials == nil && o.Mode != Replay {
 		o.Credentials = staticKey
 	}
-	o.Transport = nil
 	g, err := New(o)
 	if err != nil {
 		t.Fatal(err)

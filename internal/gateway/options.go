@@ -33,9 +33,7 @@ type Options struct {
 	// Redact removes secrets from what is recorded and shown; nil: nothing
 	// beyond the gateway's own credential and tokens, which it always removes.
 	Redact func(string) string
-	// Warn gets what the person should know but no step fails of; nil: dropped.
-	Warn  func(message string)
-	Clock func() time.Time // nil: time.Now
+	Clock  func() time.Time // nil: time.Now
 }
 
 // Timeouts bound the waits on the upstream. Zero fields take the defaults.
@@ -68,7 +66,6 @@ type Gateway struct {
 	transport   http.RoundTripper
 	timeouts    Timeouts
 	redact      func(string) string
-	warn        func(string)
 	clock       func() time.Time
 	cassette    *cassette // Replay only; read-only
 	sessions    sessionSet
@@ -78,7 +75,7 @@ type Gateway struct {
 // connection.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{mode: o.Mode, dir: o.Dir, credentials: o.Credentials, prices: o.Prices, transport: o.Transport,
-		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, warn: o.Warn, clock: o.Clock}
+		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, clock: o.Clock}
 	if err := g.parseUpstream(o.Upstream); err != nil {
 		return nil, err
 	}
@@ -94,9 +91,6 @@ func New(o Options) (*Gateway, error) {
 	}
 	if g.redact == nil {
 		g.redact = func(s string) string { return s }
-	}
-	if g.warn == nil {
-		g.warn = func(string) {}
 	}
 	if g.clock == nil {
 		g.clock = time.Now

@@ -33,6 +33,7 @@ type recorder struct {
 	agents  map[string]string // id → name
 	numbers map[string]int    // by agent name
 	written int
+	err     error // the first failure; the lane is then left as it was
 }
 
 func newRecorder(dir string, lane Lane, scrub *scrubber) (*recorder, error) {
@@ -81,8 +82,17 @@ func (r *recorder) take(id string, t *turn) *slot {
 	return &slot{agent: name, number: r.numbers[name], turn: t}
 }
 
-// add writes one exchange.
-func (r *recorder) add(at *slot, req request, resp *http.Response, body []byte, broken bool) error {
+// fail makes the recording unusable: a lane with a hole does not replay.
+func (r *recorder) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = fmt.Errorf("record %s: %w", r.lane, err)
+	}
+}
+
+// add writes one exchange. What goes wrong is told by close.
+func (r *recorder) add(at *slot, req request, resp *http.Response, body []byte, broken bool) {
 	clean := func(s string) string {
 		return r.scrub.clean(replacePath(s, at.turn.Workdir, workdirPlaceholder))
 	}
@@ -100,12 +110,12 @@ func (r *recorder) add(at *slot, req request, resp *http.Response, body []byte, 
 	rec.Response.setBody(body, isEventStream(resp.Header.Get("Content-Type")), clean)
 	name := fmt.Sprintf("%s-%03d.json", at.agent, at.number)
 	if err := writeJSON(filepath.Join(r.temp, name), rec); err != nil {
-		return fmt.Errorf("record %s: %w", r.lane, err)
+		r.fail(err)
+		return
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.written++
-	r.mu.Unlock()
-	return nil
 }
 
 // setBody keeps body in the form that is easiest to read and compare.
@@ -143,11 +153,15 @@ func writeJSON(path string, v any) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// close puts the recording in its place. A session without any exchange leaves
+// close puts the recording in its place, or says why it could not be made. It
+// is called once, after the last add. A session without any exchange leaves
 // an earlier recording as it was. A new first attempt drops later attempts of
 // the earlier recording: they belong to another story.
 func (r *recorder) close() error {
 	defer os.RemoveAll(r.temp) // only what a failure left
+	if r.err != nil {
+		return r.err
+	}
 	final := r.lane.path(r.dir)
 	if _, err := os.Stat(final); r.written == 0 && err == nil {
 		return nil

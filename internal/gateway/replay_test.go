@@ -353,6 +353,26 @@ func TestRecordingReplacesItsLaneOnly(t *testing.T) {
 	}
 }
 
+func TestFailedRecordingLeavesTheOldOne(t *testing.T) {
+	dir := record(t, "alpha")
+	before := cassetteText(t, dir)
+	up := fakeUpstream(t, replayScenarios)
+	g := newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL})
+	b := openBox(t, g, lane("alpha"), Limits{})
+	if err := os.RemoveAll(b.recorder.temp); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.post(turnBody("alpha")); got.status != 200 {
+		t.Errorf("the agent suffers from it: %+v", got)
+	}
+	if err := b.Close(); err == nil || !strings.Contains(err.Error(), `step "alpha"`) {
+		t.Errorf("close: %v", err)
+	}
+	if cassetteText(t, dir) != before {
+		t.Error("the old recording changed")
+	}
+}
+
 func TestRecordingTwiceGivesTheSameBytes(t *testing.T) {
 	if a, b := cassetteText(t, record(t, "alpha")), cassetteText(t, record(t, "alpha")); a != b {
 		t.Errorf("%s\n%s", a, b)

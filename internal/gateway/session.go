@@ -122,7 +122,11 @@ func (s *Session) Serve(conn net.Conn) {
 		_ = conn.Close()
 		return
 	}
-	<-c.done
+	select {
+	case <-c.done:
+	case <-s.listener.done: // the server may have taken it when it was closed already
+		_ = c.Close()
+	}
 }
 
 // View is what the session saw up to now.
@@ -196,8 +200,10 @@ func (s *Session) account(call event.ModelCall, used tokens, retryAt time.Time, 
 	v.Usage.CostUSD += call.Usage.CostUSD
 	v.Usage.CostKnown = v.Usage.CostKnown && call.Usage.CostKnown
 	s.consumed += used.total()
-	// Counting tokens is a side request: what becomes of it decides nothing.
-	if call.Path != countPath || call.Status >= 400 {
+	// Counting tokens is a side request, and an agent that leaves a request
+	// behind says nothing about the API: neither decides how the run ended.
+	aside := call.Path == countPath && call.Status < 400 || call.Reason == "client_gone" && v.LastStatus != 0
+	if !aside {
 		v.LastStatus, v.LastReason, v.LastStop = call.Status, call.Reason, call.StopReason
 		v.RetryAt, v.Error = retryAt, message
 	}
