@@ -17,28 +17,24 @@ func callFormat(e *evaluation, n *node, level int) (Value, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	known := make(map[int]string)
+	known := make(map[int]Value)
 	out := e.builder(n)
 	for _, p := range pieces {
 		if p.arg < 0 {
 			out.add(p.text)
 			continue
 		}
-		text, ok := known[p.arg]
+		v, ok := known[p.arg]
 		if !ok {
-			v, err := e.eval(n.args[p.arg+1], level+1)
-			if err != nil {
+			if v, err = e.eval(n.args[p.arg+1], level+1); err != nil {
 				return nil, err
 			}
-			text = String(v)
-			known[p.arg] = text
-			if p.text != "" {
-				return nil, e.fail(n, "The format specifiers '%s' are not valid for objects of type '%s'", p.text, kindOf(v))
-			}
-		} else if p.text != "" {
-			return nil, e.fail(n, "The format specifiers '%s' are not valid here", p.text)
+			known[p.arg] = v
 		}
-		out.add(text)
+		if p.text != "" {
+			return nil, e.fail(n, "The format specifiers '%s' are not valid for objects of type '%s'", p.text, kindOf(v))
+		}
+		out.add(String(v))
 	}
 	return out.result()
 }
