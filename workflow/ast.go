@@ -157,8 +157,8 @@ type Step struct {
 	// Short forms are already spelled out (see Merge). nil: said nowhere.
 	Runtime, Docker, Workspace *Value
 
-	idAt        *Value // the declared id as written
-	unsupported bool   // its kind is reported as not supported yet
+	idAt     *Value // the declared id as written
+	reported bool   // what it would run is already reported as wrong
 }
 
 // IsAgent says whether the step drives an agent.

@@ -32,6 +32,8 @@ type checker struct {
 	facts  map[*Job]*jobFacts
 	inputs []string // names of the declared inputs
 	places map[string]place
+
+	searched map[*Value]bool // by checkAgentSecrets
 }
 
 // gather fills what the checks look up.

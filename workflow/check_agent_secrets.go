@@ -7,6 +7,7 @@ const RuleAgentSecrets = "policy:agent-secrets"
 // what it knows it can tell.
 func (c *checker) checkAgentSecrets() {
 	agents := false
+	c.searched = map[*Value]bool{}
 	for _, job := range c.w.Jobs {
 		inJob := false
 		for _, s := range job.Steps {
@@ -33,9 +34,10 @@ func (c *checker) checkAgentSecrets() {
 }
 
 func (c *checker) noSecrets(v *Value, where string) {
-	if v == nil {
+	if v == nil || c.searched[v] {
 		return
 	}
+	c.searched[v] = true
 	for _, item := range v.Items {
 		c.noSecrets(item, where)
 	}
@@ -46,7 +48,11 @@ func (c *checker) noSecrets(v *Value, where string) {
 	if t == nil || t.err != nil {
 		return
 	}
+	before := len(c.problems)
 	for _, e := range t.tpl.Exprs() {
+		if len(c.problems)-before >= maxPerValue {
+			return
+		}
 		for _, ref := range e.Refs() {
 			if ref.Name == "secrets" {
 				c.at(SeverityError, v, e.Base()+ref.Offset, ref.Length, RuleAgentSecrets,

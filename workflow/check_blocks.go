@@ -3,13 +3,13 @@ package workflow
 // checkBlocks decodes what is written in `runtime`, `docker`, `workspace` and
 // `retry` without expressions, by the decoders that the run uses.
 func (c *checker) checkBlocks() {
-	seen := map[*Value]bool{}
+	seen, done := map[*Value]bool{}, map[*Value]bool{}
 	once := func(v *Value, decode func(d *decoder)) {
 		if v == nil || seen[v] {
 			return
 		}
 		seen[v] = true
-		d := &decoder{eval: staticEval, static: true}
+		d := &decoder{eval: staticEval, static: true, done: done}
 		decode(d)
 		c.problems = append(c.problems, Problems(c.file, d.err())...)
 	}

@@ -15,6 +15,8 @@ type scope struct {
 	before int
 }
 
+const maxPerValue = 10
+
 // checkExpressions looks at the syntax of every expression and at what it uses.
 func (c *checker) checkExpressions() {
 	w := c.w
@@ -100,14 +102,23 @@ func (c *checker) stepExpressions(step *Step, s scope) {
 		c.expressions(at.v, in+at.key, s)
 	}
 	inherited := s.job.job.inherited
-	if step.Runtime != inherited.Runtime {
-		c.expressions(step.Runtime, in+"runtime", s)
-	}
-	if step.Docker != inherited.Docker {
-		c.expressions(step.Docker, in+"docker", s)
-	}
-	if step.Workspace != inherited.Workspace {
-		c.expressions(step.Workspace, in+"workspace", s)
+	c.ownExpressions(step.Runtime, inherited.Runtime, in+"runtime", s)
+	c.ownExpressions(step.Docker, inherited.Docker, in+"docker", s)
+	c.ownExpressions(step.Workspace, inherited.Workspace, in+"workspace", s)
+}
+
+// ownExpressions checks what a step's merged block does not share with others.
+func (c *checker) ownExpressions(v, inherited *Value, key string, s scope) {
+	switch {
+	case v == nil || v == inherited:
+	case v.Kind == Mapping && inherited != nil && inherited.Kind == Mapping:
+		for _, e := range v.Entries {
+			if below := inherited.Get(e.Key.Text); below != e.Value {
+				c.expressions(e.Value, key, s)
+			}
+		}
+	default:
+		c.expressions(v, key, s)
 	}
 }
 
@@ -131,7 +142,11 @@ func (c *checker) expressions(v *Value, key string, s scope) {
 		c.evalError("expression", t.err)
 		return
 	}
+	before := len(c.problems)
 	for _, e := range t.tpl.Exprs() {
+		if len(c.problems)-before >= maxPerValue {
+			return // each costs time in proportion to the text
+		}
 		c.expression(v, e, e.Base(), c.places[key], s)
 	}
 }
@@ -159,6 +174,9 @@ func (c *checker) evalError(rule string, e *EvalError) {
 
 // at reports something about a part of the text of v.
 func (c *checker) at(sev Severity, v *Value, offset, length int, rule, hint, format string, args ...any) {
+	if c.full() {
+		return
+	}
 	pos, n := v.span(offset, length)
 	c.add(sev, rule, pos, n, hint, fmt.Sprintf(format, args...))
 }

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"math/bits"
+	"slices"
 	"strconv"
 )
 
@@ -11,6 +12,9 @@ import (
 func (c *checker) checkSharedWorkspace() {
 	const hint = "say `workspace: isolated` (its own clone, the result comes back as a patch) or `workspace: ro`, or order the jobs with `needs`"
 	order := c.topological()
+	if !slices.ContainsFunc(order, func(job *Job) bool { return sharedWriter(job) != nil }) {
+		return
+	}
 	index := make(map[*Job]int, len(order))
 	writers := newBitset(len(order))
 	ancestors := make([]bitset, len(order))

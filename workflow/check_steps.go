@@ -22,7 +22,7 @@ func (c *checker) checkStep(s *Step) {
 		}
 	}
 	switch {
-	case s.unsupported:
+	case s.reported:
 	case kinds == 0:
 		c.add(SeverityError, "step", s.Pos, 1, "add `run:` or `prompt:`", "a step needs `run`, `prompt` or `prompt-file`")
 	case kinds > 1 && s.Run != nil:

@@ -58,7 +58,11 @@ func (c *checker) untrustedIn(run *Value, untrusted func(expr.Ref) bool) {
 	if tpl == nil || tpl.err != nil {
 		return
 	}
+	before := len(c.problems)
 	for _, e := range tpl.tpl.Exprs() {
+		if len(c.problems)-before >= maxPerValue {
+			return
+		}
 		for _, ref := range e.Refs() {
 			if !untrusted(ref) {
 				continue

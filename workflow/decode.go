@@ -15,10 +15,21 @@ import (
 type decoder struct {
 	eval   EvalFunc
 	static bool // leave out what holds expressions: the check before the run
-	errs   []error
+	// done holds the big values that a check has seen in another merged block.
+	done map[*Value]bool
+	errs []error
 }
 
 func staticEval(v *Value) (expr.Value, error) { return Evaluate(v, expr.Env{}) }
+
+func (d *decoder) seen(v *Value) bool {
+	if d.done == nil {
+		return false
+	}
+	before := d.done[v]
+	d.done[v] = true
+	return before
+}
 
 func (d *decoder) err() error { return errors.Join(d.errs...) }
 
@@ -153,6 +164,9 @@ type item struct {
 // list takes a list, or one value that stands for a list of one. Where the list
 // itself is an expression all its entries are placed there.
 func (d *decoder) list(key string, v *Value) []item {
+	if d.seen(v) {
+		return nil
+	}
 	if v.Kind == Sequence {
 		var items []item
 		for _, at := range v.Items {
@@ -200,6 +214,9 @@ func (d *decoder) texts(key string, v *Value) []string {
 // textMap takes a mapping of texts, such as `env` and `labels`.
 func (d *decoder) textMap(key string, v *Value) map[string]string {
 	m := map[string]string{}
+	if d.seen(v) {
+		return m
+	}
 	put := func(name string, at *Value, x expr.Value) {
 		s, err := textOf(at, x)
 		switch {
@@ -239,6 +256,9 @@ func (d *decoder) textMap(key string, v *Value) map[string]string {
 // json takes a mapping, or a text that holds one as JSON; the order of keys is
 // kept.
 func (d *decoder) json(key string, v *Value) json.RawMessage {
+	if d.seen(v) {
+		return nil
+	}
 	x, ok := d.value(v)
 	if !ok {
 		return nil

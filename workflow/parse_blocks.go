@@ -26,8 +26,7 @@ func (p *fileParser) dockerBlock(e Entry) *Value {
 		}
 		return p.prepare(wrap("image", v))
 	}
-	p.known(v, "`docker`", dockerKeys())
-	return p.prepare(v)
+	return p.prepare(p.known(v, "`docker`", dockerKeys()))
 }
 
 // runtimeBlock spells out `runtime: sdk`.
@@ -43,17 +42,30 @@ func (p *fileParser) runtimeBlock(e Entry) *Value {
 	case Scalar:
 		return p.prepare(wrap("type", v))
 	}
-	p.known(v, "`runtime`", runtimeKeys())
-	return p.prepare(v)
+	return p.prepare(p.known(v, "`runtime`", runtimeKeys()))
 }
 
-func (p *fileParser) known(v *Value, where string, allowed []string) {
+// known keeps the entries of a block that may stand there, so that merging costs
+// no more than a block can hold.
+func (p *fileParser) known(v *Value, where string, allowed []string) *Value {
+	kept := *v
+	kept.Entries = nil
 	for _, e := range v.Entries {
 		if !slices.Contains(allowed, e.Key.Text) {
 			p.unknown(e.Key, where, allowed)
+			continue
 		}
+		if k := e.Key.Text; (k == "env" || k == "labels") && len(e.Value.Entries) > maxNames {
+			p.errorf(e.Key, "limit", "", "`%s` has %d names, at most %d are allowed", k, len(e.Value.Entries), maxNames)
+			continue
+		}
+		kept.Entries = append(kept.Entries, e)
 	}
+	return &kept
 }
+
+// maxNames bounds the variables and labels of a block, which merge name by name.
+const maxNames = 200
 
 func dockerKeys() []string {
 	return []string{"image", "pull", "memory", "cpus", "cpu-shares", "cpu-period", "cpu-quota", "pids-limit", "network", "user",

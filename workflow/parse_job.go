@@ -7,12 +7,18 @@ func jobKeys() []string {
 		"concurrency", "environment", "permissions", "outputs", "runtime", "docker", "workspace", "steps"}
 }
 
+const maxJobs = 10_000
+
 func (p *fileParser) jobs(w *Workflow, jobs *Value) {
 	if jobs.Kind != Mapping || len(jobs.Entries) == 0 {
 		p.errorf(jobs, "type", "write `jobs:` and below it `build:` with `steps:`", "`jobs` must be a mapping with at least one job, found %s", describe(jobs))
 		return
 	}
-	for _, e := range jobs.Entries {
+	for i, e := range jobs.Entries {
+		if i == maxJobs {
+			p.errorf(e.Key, "limit", "split the workflow", "more than %d jobs", maxJobs)
+			return
+		}
 		job := &Job{ID: e.Key.Text, Pos: e.Key.Pos}
 		if e.Value.Kind != Mapping {
 			p.errorf(e.Value, "type", "", "job %q must be a mapping with `steps`, found %s", job.ID, describe(e.Value))

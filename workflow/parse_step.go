@@ -19,10 +19,13 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 			s.If = p.condition(e)
 		case "run":
 			s.Run = p.scalar(e)
+			s.reported = s.reported || s.Run == nil
 		case "prompt":
 			s.Prompt = p.scalar(e)
+			s.reported = s.reported || s.Prompt == nil
 		case "prompt-file":
 			s.PromptFile = p.scalar(e)
+			s.reported = s.reported || s.PromptFile == nil
 		case "env":
 			s.Env = p.environment(e)
 		case "shell":
@@ -42,10 +45,10 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 		case "workspace":
 			workspace = p.scalar(e)
 		case "uses":
-			s.unsupported = true
+			s.reported = true
 			p.notYet(e.Key)
 		case "parallel", "wait", "wait-all", "cancel":
-			s.unsupported = true
+			s.reported = true
 			p.notYet(e.Key)
 		case "with", "background", "needs":
 			p.notYet(e.Key)

@@ -6,13 +6,22 @@ import (
 	"slices"
 )
 
+// maxProblems bounds what is said about one file: nobody reads more.
+const maxProblems = 1000
+
 // collector gathers the problems of one file.
 type collector struct {
 	file     string
 	problems []Problem
 }
 
+// full says whether more problems are to be left out. Placing one costs time.
+func (c *collector) full() bool { return len(c.problems) >= maxProblems }
+
 func (c *collector) add(s Severity, rule string, p Pos, length int, hint, message string) {
+	if c.full() {
+		return
+	}
 	c.problems = append(c.problems, Problem{
 		File: c.file, Line: max(1, p.Line), Column: max(1, p.Column), Length: max(1, length),
 		Severity: s, Rule: rule, Message: message, Hint: hint,
@@ -20,10 +29,16 @@ func (c *collector) add(s Severity, rule string, p Pos, length int, hint, messag
 }
 
 func (c *collector) errorf(v *Value, rule, hint, format string, args ...any) {
+	if c.full() {
+		return
+	}
 	c.add(SeverityError, rule, v.Pos, v.width(), hint, fmt.Sprintf(format, args...))
 }
 
 func (c *collector) warnf(v *Value, rule, hint, format string, args ...any) {
+	if c.full() {
+		return
+	}
 	c.add(SeverityWarning, rule, v.Pos, v.width(), hint, fmt.Sprintf(format, args...))
 }
 
@@ -38,9 +53,15 @@ func sortProblems(ps []Problem) []Problem {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
 			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Message, b.Message))
 	})
-	return slices.CompactFunc(ps, func(a, b Problem) bool {
+	ps = slices.CompactFunc(ps, func(a, b Problem) bool {
 		return a.Line == b.Line && a.Column == b.Column && a.Message == b.Message
 	})
+	if len(ps) < maxProblems {
+		return ps
+	}
+	last := ps[maxProblems-1]
+	last.Severity, last.Rule, last.Message, last.Hint = SeverityError, "limit", "there are more problems than are listed here", ""
+	return append(ps[:maxProblems-1:maxProblems-1], last)
 }
 
 // HasErrors says whether any of the problems keeps a workflow from starting.
@@ -53,6 +74,10 @@ func describe(v *Value) string {
 	switch {
 	case v == nil:
 		return "nothing"
+	case v.Kind == Mapping && len(v.Entries) == 0:
+		return "an empty mapping"
+	case v.Kind == Sequence && len(v.Items) == 0:
+		return "an empty list"
 	case v.Kind == Mapping:
 		return "a mapping"
 	case v.Kind == Sequence:

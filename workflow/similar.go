@@ -10,8 +10,11 @@ import (
 // none is near.
 func didYouMean(name string, candidates []string) string {
 	best, bestDistance := "", 3
-	if n := len([]rune(name)); n <= 4 {
-		bestDistance = (n + 3) / 2
+	switch n := len([]rune(name)); {
+	case n <= 1:
+		bestDistance = 1
+	case n <= 4:
+		bestDistance = 2
 	}
 	sorted := append([]string(nil), candidates...)
 	sort.Strings(sorted)

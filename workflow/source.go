@@ -11,10 +11,30 @@ import (
 type source struct {
 	file  string
 	lines []string
+	width []int // characters in each line
+	// marks gives, for a long line, the byte of every markEvery-th character.
+	marks map[int][]int
 }
 
+const markEvery = 1024
+
 func newSource(file, text string) *source {
-	return &source{file: file, lines: strings.Split(text, "\n")}
+	s := &source{file: file, lines: strings.Split(text, "\n"), marks: map[int][]int{}}
+	s.width = make([]int, len(s.lines))
+	for i, line := range s.lines {
+		s.width[i] = utf8.RuneCountInString(line)
+		if len(line) < 4*markEvery {
+			continue
+		}
+		column := 0
+		for at := range line {
+			if column%markEvery == 0 {
+				s.marks[i] = append(s.marks[i], at)
+			}
+			column++
+		}
+	}
+	return s
 }
 
 // cursor walks over the characters of a source.
@@ -31,6 +51,10 @@ func (s *source) at(p Pos) *cursor {
 		return c
 	}
 	c.rest = s.lines[c.line]
+	if marks := s.marks[c.line]; len(marks) > 0 && p.Column > markEvery {
+		n := min((p.Column-1)/markEvery, len(marks)-1)
+		c.rest, c.col = c.rest[marks[n]:], n*markEvery+1
+	}
 	for c.col < p.Column && c.rest != "" {
 		c.skip()
 	}

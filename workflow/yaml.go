@@ -18,6 +18,7 @@ import (
 const (
 	maxFileBytes = 4 << 20
 	maxDepth     = 100
+	maxKeys      = 5000      // of one block mapping
 	maxValues    = 1_000_000 // aliases spelled out
 )
 
@@ -90,8 +91,8 @@ func (r *reader) document(text string) (body ast.Node) {
 			break
 		}
 	}
-	if p, deep := tooDeep(tokens); deep {
-		r.fail("limit", p, 1, "", "nested deeper than %d levels", maxDepth)
+	if p, problem := tooBig(tokens); problem != "" {
+		r.fail("limit", r.clamp(p), 1, "", "%s", problem)
 		return nil
 	}
 	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
@@ -128,27 +129,39 @@ func (r *reader) syntax(err error) {
 	if t := ye.GetToken(); t != nil && t.Position != nil {
 		p = r.clamp(Pos{t.Position.Line, t.Position.Column})
 	}
+	if strings.Contains(ye.GetMessage(), "character '\t'") {
+		r.fail("syntax", p, 1, "indent with spaces", "a tab cannot indent YAML")
+		return
+	}
 	r.fail("syntax", p, 1, "", "cannot read this as YAML: %s", strings.ToLower(strings.TrimSpace(ye.GetMessage())))
 }
 
 // clamp keeps a position of the library's inside the file.
 func (r *reader) clamp(p Pos) Pos {
 	p.Line = max(1, min(p.Line, len(r.src.lines)))
-	p.Column = max(1, min(p.Column, utf8.RuneCountInString(r.src.lines[p.Line-1])+1))
+	p.Column = max(1, min(p.Column, r.src.width[p.Line-1]+1))
 	return p
 }
 
-// tooDeep looks for nesting that would make a recursive parser overflow.
-func tooDeep(tokens token.Tokens) (Pos, bool) {
-	var columns []int
-	flow, line, fresh := 0, 0, false
+// nesting is a block collection that is open while tokens are looked at.
+type nesting struct{ column, keys int }
+
+// tooBig looks for what would make the syntax parser overflow its stack or take
+// time in the square of the input: deep nesting and huge block mappings.
+func tooBig(tokens token.Tokens) (p Pos, problem string) {
+	var open []nesting
+	flow, line, fresh, work := 0, 0, false, 0
 	for _, t := range tokens {
-		p := t.Position
+		p = Pos{t.Position.Line, t.Position.Column}
 		if flow == 0 && (p.Line != line || fresh) {
-			for len(columns) > 0 && columns[len(columns)-1] >= p.Column {
-				columns = columns[:len(columns)-1]
+			for len(open) > 0 && open[len(open)-1].column > p.Column {
+				keys := open[len(open)-1].keys
+				work += keys * keys
+				open = open[:len(open)-1]
 			}
-			columns = append(columns, p.Column)
+			if len(open) == 0 || open[len(open)-1].column < p.Column {
+				open = append(open, nesting{column: p.Column})
+			}
 		}
 		line = p.Line
 		fresh = t.Type == token.SequenceEntryType || t.Type == token.MappingKeyType
@@ -157,12 +170,21 @@ func tooDeep(tokens token.Tokens) (Pos, bool) {
 			flow++
 		case token.SequenceEndType, token.MappingEndType:
 			flow = max(0, flow-1)
+		case token.MappingValueType:
+			if flow == 0 {
+				open[len(open)-1].keys++
+			}
 		}
-		if len(columns)+flow > maxDepth {
-			return Pos{p.Line, p.Column}, true
+		switch {
+		case len(open)+flow > maxDepth:
+			return p, fmt.Sprintf("nested deeper than %d levels", maxDepth)
+		case len(open) > 0 && open[len(open)-1].keys > maxKeys:
+			return p, fmt.Sprintf("a mapping with more than %d keys", maxKeys)
+		case work > 2*maxKeys*maxKeys:
+			return p, "the mappings up to here have too many keys"
 		}
 	}
-	return Pos{}, false
+	return p, ""
 }
 
 func nodePos(n ast.Node) Pos {
