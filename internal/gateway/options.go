@@ -136,6 +136,7 @@ func newTransport(t Timeouts) *http.Transport {
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  true,
+		WriteBufferSize:     64 << 10, // requests carry whole conversations
 	}
 }
 
