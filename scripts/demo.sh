@@ -17,7 +17,7 @@ have git || apt_install git
 cd "$dir"
 
 say "the tests of $dir fail before:"
-go test ./... 2>&1 | grep -E '^ *--- FAIL' >&2 || die "the demo's repository passes its tests before the agents have worked on it"
+{ go test ./... 2>&1 || true; } | grep -E '^ *--- FAIL' >&2 || die "the demo's repository passes its tests before the agents have worked on it"
 
 "$herd" run -C "$dir" "$top/examples/workflows/demo.yml" --replay "$top/examples/cassettes/demo" "$@"
 

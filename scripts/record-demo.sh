@@ -28,7 +28,7 @@ done
 chmod 0755 "$work"
 rm -rf "$work/cassette"
 ANTHROPIC_API_KEY=recording ANTHROPIC_BASE_URL=$(cat "$work/url") \
-  bin/herd-runner run -C "$work/repo" examples/workflows/demo.yml --record "$work/cassette"
+  bin/herd-runner run -C "$work/repo" "$top/examples/workflows/demo.yml" --record "$work/cassette"
 rm -rf examples/cassettes/demo
 cp -R "$work/cassette" examples/cassettes/demo
 say "recorded examples/cassettes/demo; look at: git diff --stat -- examples/cassettes"

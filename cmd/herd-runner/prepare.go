@@ -79,11 +79,30 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 		if p.gateway, err = newGateway(a, p); err != nil {
 			return nil, problem("%w", err)
 		}
-		if err := p.gateway.Preflight(ctx); err != nil {
+		if err := p.gateway.Preflight(ctx, p.certainLanes()...); err != nil {
 			return nil, problem("%w", err)
 		}
 	}
 	return p, a.preflightBoxes(ctx, p, specs)
+}
+
+// certainLanes are those of agent steps that will run if nothing fails before
+// them: known already, and without a condition.
+func (p *prepared) certainLanes() []gateway.Lane {
+	conditional := map[*workflow.Job]bool{}
+	var lanes []gateway.Lane
+	for _, n := range p.plan.Nodes {
+		switch {
+		case n.Kind == workflow.JobGate:
+			conditional[n.Job] = n.Job.If != nil
+			for _, need := range n.Needs {
+				conditional[n.Job] = conditional[n.Job] || conditional[need.Job]
+			}
+		case n.Kind == workflow.StepNode && n.Step.IsAgent() && n.Step.If == nil && !conditional[n.Job]:
+			lanes = append(lanes, gateway.Lane{Job: n.Leg.ID, Step: n.Step.ID, Attempt: 1})
+		}
+	}
+	return lanes
 }
 
 // preflightBoxes asks the backends whether the boxes can be had.
