@@ -122,7 +122,7 @@ func runAction(t *testing.T, workspace string, with map[string]string) actionRun
 		script := filepath.Join(dir, "script.sh")
 		writeActionFile(t, script, step.Run)
 
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		cmd := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-e", "-o", "pipefail", script)
 		cmd.Dir = workspace
 		cmd.Env = append(os.Environ(), "GITHUB_ACTIONS=true", "CI=true", "GITHUB_ACTION_PATH="+root,
@@ -291,7 +291,9 @@ func TestActionHandsOnFailure(t *testing.T) {
 func buildForAction(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "herd-runner")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../cmd/herd-runner")
+	// As `make build` and the action build it, so that the build cache is shared.
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "../cmd/herd-runner")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
