@@ -50,34 +50,37 @@ func GatewayVerdict(task Task, g GatewayView) (r Result, ok bool) {
 	}
 }
 
-// refusedByGateway is a refusal of the gateway's own, before any vendor.
+// refusedByGateway is what the gateway itself said of the last exchange: a
+// refusal of its own, or that the vendor's answer broke. Its words are those
+// of package gateway; for others the HTTP status decides.
 func refusedByGateway(g GatewayView) (Result, bool) {
 	said := g.Error
 	if said == "" {
-		said = "the gateway refused a request: " + g.LastReason
+		said = "the gateway ended a request: " + g.LastReason
 	}
-	if g.LastReason == "" || g.LastStatus != 0 && g.LastStatus < 400 {
+	fail := func(cause event.Cause, hint string) (Result, bool) {
+		return Result{Cause: cause, Message: said, Hint: hint}, true
+	}
+	switch g.LastReason {
+	case "upstream", "upstream_idle", "upstream_timeout", "stream_error", "redirect", "encoding":
+		return fail(event.CauseInfrastructure, "check that this machine reaches the model's API, then run again")
+	}
+	if g.LastStatus != 0 && g.LastStatus < 400 {
 		return Result{}, false
 	}
 	switch g.LastReason {
-	case "budget_exhausted", "budget":
-		return Result{Cause: event.CauseBudget, Message: said,
-			Hint: "raise max-cost-usd or max-tokens, or give the step less to do"}, true
+	case "budget_exhausted":
+		return fail(event.CauseBudget, "raise max-cost-usd or max-tokens, or give the step less to do")
 	case "auth":
-		return Result{Cause: event.CauseAuth, Message: said,
-			Hint: "`herd-runner doctor` says which credential is missing and how to get it"}, true
-	case "rate_limited":
-		return Result{Cause: event.CauseRateLimited, Message: said, RetryAt: g.RetryAt,
-			Hint: "wait and run again, or add `retry: {max: 2, on: [rate_limited]}` to the step"}, true
+		return fail(event.CauseAuth, "`herd-runner doctor` says which credential is missing and how to get it")
 	case "replay_miss":
-		return Result{Cause: event.CauseInfrastructure, Message: said,
-			Hint: "the cassette does not hold this exchange: record it again with --record DIR"}, true
-	case "upstream", "upstream_error":
-		return Result{Cause: event.CauseInfrastructure, Message: said,
-			Hint: "check that this machine reaches the model's API, then run again"}, true
+		return fail(event.CauseInfrastructure, "the cassette does not hold this exchange: record it again with --record DIR")
+	case "model", "host", "proxy":
+		return fail(event.CausePolicyDenied, "change the step, or have the operator's policy allow it")
+	case "request", "path", "upgrade":
+		return fail(event.CauseExitCode, "the agent asked for something the gateway does not serve; `herd-runner logs RUN JOB/STEP` shows what it did before")
 	}
-	return Result{Cause: event.CausePolicyDenied, Message: said,
-		Hint: "change the step, or have the operator's policy allow it"}, true
+	return Result{}, false
 }
 
 func authHint(kind string) string {
