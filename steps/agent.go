@@ -91,14 +91,21 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(fmt.Errorf("runtime: %w", err))
 	}
-	end := s.drive(ctx, box, rt.Decode(task), cmd, model, life)
+	end := s.drive(ctx, box, rt.Decode(task), cmd, driven{model, closeModel, life})
 	view := model.View()
 	s.agent.add(view.Usage)
 	s.leg.usage = s.leg.usage.Add(view.Usage)
 	return end
 }
 
-func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life) (ModelSession, func(), error) {
+// driven is what watches over an agent while it runs.
+type driven struct {
+	model      ModelSession
+	closeModel func() error // waits for open exchanges; further calls are fine
+	life       *life
+}
+
+func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life) (ModelSession, func() error, error) {
 	model, done, err := s.OpenModel(AgentRun{
 		Job: s.leg.leg.ID, Step: s.step.ID, Attempt: s.attempt, API: rt.Describe().API, Config: cfg,
 		Emit: func(c event.ModelCall) { s.emit(event.Event{Type: event.Exchange, Exchange: &c}) },
@@ -110,10 +117,10 @@ func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life
 }
 
 // drive runs the agent's process, decodes what it says, and judges how it fared.
-func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dec runtimes.Decoder, cmd runtimes.Command, model ModelSession, life *life) attemptEnd {
+func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dec runtimes.Decoder, cmd runtimes.Command, w driven) attemptEnd {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stopWatch := life.watch(s.Stall, func() { cancel(errStalled) })
+	stopWatch := w.life.watch(s.Stall, func() { cancel(errStalled) })
 	defer stopWatch()
 
 	quiet := newQuietEnd(cmd.QuietEnd, func() { cancel(errLingered) })
@@ -130,29 +137,34 @@ func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dec runtimes.Decod
 	exit, err := box.Exec(ctx, sandbox.Process{
 		Argv: cmd.Argv, Env: s.agentEnv(box.Info(), cmd.Env), Dir: box.Info().Workdir,
 		Stdin: bytesReader(cmd.Stdin), Files: cmd.Files, Stop: cmd.Stop, Kill: s.Kill,
-		Stdout: life.writer(lines), Stderr: life.writer(stderr),
+		Stdout: w.life.writer(lines), Stderr: w.life.writer(stderr),
 	})
 	if err != nil {
 		return boxFailed(err)
 	}
 	lines.flush()
+	recordErr := w.closeModel()
+	view := w.model.View()
 
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errLingered) {
 		exit.Stopped, exit.Code, exit.Signal = false, 0, ""
 	}
-	res := dec.Finish(runtimes.End{Exit: exit, Stderr: stderr.bytes(), Gateway: model.View()})
+	res := dec.Finish(runtimes.End{Exit: exit, Stderr: stderr.bytes(), Gateway: view})
 	end := attemptEnd{cause: res.Cause, message: res.Message, hint: res.Hint, exit: exit, turns: res.Turns, session: res.SessionID, retryAt: res.RetryAt}
 	if errors.Is(cause, errStalled) {
 		end.cause = event.CauseStalled
 		end.message = fmt.Sprintf("no output and no model traffic for %s", s.Stall)
 		end.hint = "see the transcript for what it waited for; retry: {on: [stalled]} tries again"
 	}
+	if recordErr != nil && end.cause == "" {
+		end.cause, end.message = event.CauseInfrastructure, "record: "+recordErr.Error()
+	}
 	s.agent.session = ""
-	if end.cause != "" && res.SessionID != "" && model.View().Usage.OutputTokens > 0 {
+	if end.cause != "" && res.SessionID != "" && view.Usage.OutputTokens > 0 {
 		s.agent.session = res.SessionID
 	}
-	s.agentOutputs(res, end, model.View())
+	s.agentOutputs(res, end, view)
 	return end
 }
 

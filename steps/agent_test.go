@@ -84,12 +84,12 @@ func (s *session) View() runtimes.GatewayView { return s.view }
 func prepareAgent(t *testing.T, rt *scripted, src string, views ...runtimes.GatewayView) *execution {
 	e := prepare(t, src)
 	e.options.Runtime = func(runtimes.Config) (runtimes.Runtime, error) { return rt, nil }
-	e.options.OpenModel = func(run steps.AgentRun) (steps.ModelSession, func(), error) {
+	e.options.OpenModel = func(run steps.AgentRun) (steps.ModelSession, func() error, error) {
 		view := runtimes.GatewayView{LastStatus: 200, Usage: event.Usage{Requests: 1, InputTokens: 10, OutputTokens: 5, CostUSD: 0.25, CostKnown: true}}
 		if run.Attempt <= len(views) {
 			view = views[run.Attempt-1]
 		}
-		return &session{view}, func() {}, nil
+		return &session{view}, func() error { return nil }, nil
 	}
 	return e
 }

@@ -91,7 +91,19 @@ func (s *stepRun) takeFiles(f commandFiles, exit sandbox.Exit) error {
 
 // obey carries out a workflow command that a run: step printed (SEMANTICS 29).
 func (s *stepRun) obey(c command.Command) {
+	if c.Refused != "" {
+		s.refuseCommand(c)
+		return
+	}
+	if c.Warning != "" {
+		s.emit(event.Event{Type: event.Annotation, Note: &event.Note{Level: "warning", Message: c.Warning}})
+	}
 	switch c.Name {
+	case "stop-commands":
+		// The token ends the pause; who reads it in the log could end it too.
+		if len(c.Value) > 6 {
+			s.Masker.Add(c.Value)
+		}
 	case "add-mask":
 		s.Masker.Add(c.Value)
 	case "set-output":
@@ -106,11 +118,18 @@ func (s *stepRun) obey(c command.Command) {
 		note := &event.Note{Level: c.Name, Message: c.Value, Title: c.Props["title"], File: c.Props["file"],
 			Line: atoi(c.Props["line"]), Column: atoi(c.Props["col"]), EndLine: atoi(c.Props["endLine"])}
 		s.emit(event.Event{Type: event.Annotation, Note: note})
-	case "set-env", "add-path":
-		s.emit(event.Event{Type: event.Annotation, Note: &event.Note{Level: "error",
-			Message: "::" + c.Name + ":: on stdout is off, as on GitHub",
-			Hint:    map[string]string{"set-env": "write NAME=value to $GITHUB_ENV", "add-path": "write the directory to $GITHUB_PATH"}[c.Name]}})
 	}
+}
+
+// refuseCommand shows why a command was not done; the step fails for it, as on
+// GitHub.
+func (s *stepRun) refuseCommand(c command.Command) {
+	s.refusedMu.Lock()
+	defer s.refusedMu.Unlock()
+	if s.refused == "" {
+		s.refused = c.Refused
+	}
+	s.emit(event.Event{Type: event.Annotation, Note: &event.Note{Level: "error", Message: c.Refused}})
 }
 
 func atoi(s string) int {

@@ -46,8 +46,9 @@ type Options struct {
 	// Runtime picks the runtime for a configuration.
 	Runtime func(cfg runtimes.Config) (runtimes.Runtime, error)
 	// OpenModel opens the gateway's session for one attempt of an agent step;
-	// the function it returns ends the session.
-	OpenModel func(run AgentRun) (ModelSession, func(), error)
+	// the function it returns ends the session, waits for its open exchanges
+	// and may be called again.
+	OpenModel func(run AgentRun) (ModelSession, func() error, error)
 
 	// AgentSecrets lets secrets into an agent's prompt and env; the operator's
 	// policy says so.

@@ -77,6 +77,9 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	if err := s.takeFiles(files, exit); err != nil && end.cause == "" {
 		end.cause, end.message = event.CauseExitCode, err.Error()
 	}
+	if s.refused != "" && end.cause == "" {
+		end.cause, end.message = event.CauseExitCode, s.refused
+	}
 	return end
 }
 

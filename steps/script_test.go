@@ -129,11 +129,14 @@ jobs:
 			notes = append(notes, *ev.Note)
 		}
 	}
-	if len(notes) != 2 || notes[0].File != "f.go" || notes[0].Line != 3 || notes[0].Message != "bad\nthing" || !strings.Contains(notes[1].Hint, "GITHUB_ENV") {
+	if len(notes) != 2 || notes[0].File != "f.go" || notes[0].Line != 3 || notes[0].Message != "bad\nthing" || !strings.Contains(notes[1].Message, "set-env") {
 		t.Errorf("annotations: %+v", notes)
 	}
 	if got := e.output("a/s"); got != "plain\n" {
 		t.Errorf("output: %q", got)
+	}
+	if got := e.finished("a/s"); got.Outcome != "failure" {
+		t.Errorf("a refused command does not fail the step: %+v", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -31,6 +32,9 @@ type stepRun struct {
 	deadline time.Time // of timeout-minutes, over all attempts; zero: none
 	outputs  *expr.Object
 	agent    agentState
+
+	refusedMu sync.Mutex // stdout and stderr both speak commands
+	refused   string     // why the first refused workflow command was
 }
 
 // attemptEnd is how one attempt of a step ended.

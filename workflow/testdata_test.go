@@ -39,7 +39,7 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-func files(t *testing.T, pattern string) []string {
+func mustGlob(t testing.TB, pattern string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
@@ -50,7 +50,7 @@ func files(t *testing.T, pattern string) []string {
 
 // SEMANTICS 38: what is wrong in a file is reported at once, under the exact text.
 func TestBadFilesAreReported(t *testing.T) {
-	for _, path := range files(t, "testdata/err/*.yml") {
+	for _, path := range mustGlob(t, "testdata/err/*.yml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			src, err := os.ReadFile(path)
 			if err != nil {
@@ -73,7 +73,7 @@ func TestBadFilesAreReported(t *testing.T) {
 }
 
 func TestGoodFilesHaveNoProblems(t *testing.T) {
-	for _, path := range files(t, "testdata/ok/*.yml") {
+	for _, path := range mustGlob(t, "testdata/ok/*.yml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			src, err := os.ReadFile(path)
 			if err != nil {

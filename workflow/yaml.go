@@ -19,6 +19,7 @@ const (
 	maxFileBytes = 4 << 20
 	maxDepth     = 100
 	maxKeys      = 5000      // of one block mapping
+	maxTokens    = 600_000   // of YAML: names, values, brackets
 	maxValues    = 1_000_000 // aliases spelled out
 )
 
@@ -90,6 +91,10 @@ func (r *reader) document(text string) (body ast.Node) {
 			last = *t.Position
 			break
 		}
+	}
+	if len(tokens) > maxTokens {
+		r.fail("limit", r.clamp(tokenPos(tokens[maxTokens])), 1, "split it into several workflows", "the file has too many keys and values")
+		return nil
 	}
 	if p, problem := tooBig(tokens); problem != "" {
 		r.fail("limit", r.clamp(p), 1, "", "%s", problem)

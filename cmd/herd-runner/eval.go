@@ -50,6 +50,9 @@ true, failure() and cancelled() are false.`,
 	return cmd
 }
 
+// evalMemory bounds one evaluation, as the reference library does.
+const evalMemory = 1 << 20
+
 func (a *App) eval(dir, contextFile, src string) (expr.Value, error) {
 	contexts := expr.NewObject()
 	if contextFile != "" {
@@ -67,13 +70,20 @@ func (a *App) eval(dir, contextFile, src string) (expr.Value, error) {
 		}
 		contexts = o
 	}
-	e, err := expr.ParseWith(src, expr.Names{Context: func(name string) bool {
-		_, ok := contexts.Get(name)
-		return ok
-	}})
+	functions := evalFunctions(dir)
+	e, err := expr.ParseWith(src, expr.Names{
+		Context: func(name string) bool {
+			_, ok := contexts.Get(name)
+			return ok
+		},
+		Function: func(name string) (minimum, maximum int, ok bool) {
+			f, ok := functions(name)
+			return f.Min, f.Max, ok
+		},
+	})
 	if err == nil {
 		var v expr.Value
-		if v, err = e.Eval(expr.Env{Context: contexts.Get, Function: evalFunctions(dir)}); err == nil {
+		if v, err = e.Eval(expr.Env{Context: contexts.Get, Function: functions, MaxBytes: evalMemory}); err == nil {
 			return v, nil
 		}
 	}
@@ -85,7 +95,7 @@ func writeEvalError(w io.Writer, err error) {
 	out := map[string]any{"message": err.Error()}
 	var at *expr.Error
 	if errors.As(err, &at) {
-		out = map[string]any{"message": at.Message, "offset": at.Offset, "hint": at.Hint}
+		out = map[string]any{"message": at.Message, "position": at.Position, "offset": at.Offset, "hint": at.Hint}
 	}
 	b, _ := json.Marshal(map[string]any{"error": out})
 	fmt.Fprintf(w, "%s\n", b)
@@ -131,7 +141,7 @@ func (e *evalError) Error() string {
 	line := strings.ReplaceAll(e.src, "\n", " ")
 	offset := min(max(0, at.Offset), len(line))
 	column := len([]rune(line[:offset]))
-	text := fmt.Sprintf("%s, at column %d\n  %s\n  %s^", at.Message, column+1, line, strings.Repeat(" ", column))
+	text := fmt.Sprintf("%s\nat column %d:\n  %s\n  %s^", at.Error(), column+1, line, strings.Repeat(" ", column))
 	if at.Hint != "" {
 		text += "\n  hint: " + at.Hint
 	}

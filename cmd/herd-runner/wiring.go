@@ -146,7 +146,7 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 }
 
 // openModel opens the gateway's session for one attempt of an agent step.
-func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func(), error) {
+func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func() error, error) {
 	s, err := p.gateway.Open(
 		gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
 		gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens},
@@ -155,5 +155,5 @@ func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	return s, func() { s.Close() }, nil
+	return s, s.Close, nil
 }

@@ -35,7 +35,6 @@ type Backend struct {
 	opts Options
 
 	mu     sync.Mutex
-	table  *proc.Table // made at the first Start
 	boxes  map[*box]struct{}
 	closed bool
 }
@@ -85,6 +84,10 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	if err := check(spec); err != nil {
 		return nil, err
 	}
+	table, err := proc.Shared()
+	if err != nil {
+		return nil, startError("start host box", err)
+	}
 	x := &box{backend: b, info: b.info(spec)}
 	if err := x.prepare(spec); err != nil {
 		x.release()
@@ -96,15 +99,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 		x.release()
 		return nil, startError("start host box", errors.New("the backend is closed"))
 	}
-	if b.table == nil {
-		t, err := proc.NewTable()
-		if err != nil {
-			x.release()
-			return nil, startError("start host box", err)
-		}
-		b.table = t
-	}
-	x.group = b.table.NewGroup()
+	x.group = table.NewGroup()
 	b.boxes[x] = struct{}{}
 	return x, nil
 }
@@ -139,12 +134,6 @@ func (b *Backend) Close(ctx context.Context) error {
 	var errs []error
 	for _, x := range open {
 		errs = append(errs, x.Close(ctx))
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.table != nil {
-		errs = append(errs, b.table.Close())
-		b.table = nil
 	}
 	return errors.Join(errs...)
 }

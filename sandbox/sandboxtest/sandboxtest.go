@@ -110,6 +110,8 @@ func runCtx(t *testing.T, ctx context.Context, box sandbox.Box, script string, c
 }
 
 func execCtx(ctx context.Context, box sandbox.Box, script string, change ...func(*sandbox.Process)) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*limit) // no test may hang
+	defer cancel()
 	var out, errs bytes.Buffer
 	p := sandbox.Process{
 		Argv: []string{"sh", "-c", script}, Env: baseEnv(box.Info()),

@@ -96,7 +96,7 @@ func runCalls(ctx context.Context, tools []tool, calls []call) []toolOutput {
 }
 
 func find(tools []tool, name string) (tool, bool) {
-	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == name })
+	i := slices.IndexFunc(tools, func(t tool) bool { return strings.EqualFold(t.name, name) })
 	if i < 0 {
 		return tool{}, false
 	}

@@ -97,6 +97,7 @@ func TestTools(t *testing.T) {
 		{"write without content", "write", map[string]any{"path": "new"}, true, []string{"needed"}, nil},
 		{"bash", "bash", map[string]any{"command": "echo out; echo err >&2"}, false, []string{"out\nerr\n"}, nil},
 		{"bash exit code", "bash", map[string]any{"command": "echo no; exit 3"}, true, []string{"no\n[exit code 3]"}, nil},
+		{"a name in another case", "Bash", map[string]any{"command": "echo yes"}, false, []string{"yes"}, nil},
 		{"bash has no stdin", "bash", map[string]any{"command": "cat; echo end"}, false, []string{"end"}, nil},
 		{"bash empty", "bash", map[string]any{"command": "  "}, true, []string{"empty"}, nil},
 		{"bash timeout", "bash", map[string]any{"command": "echo begun; sleep 60", "timeout": 0.2}, true, []string{"begun", "killed after 200ms"}, nil},

@@ -94,6 +94,9 @@ func (g *Group) start(p sandbox.Process) (*root, *os.Process, *streams, error) {
 	if err == nil {
 		r = &root{pid: proc.Pid, group: g, env: p.Env}
 		t.add(r)
+		if t.onStart != nil {
+			t.onStart(proc.Pid)
+		}
 	}
 	t.fork.RUnlock()
 	outs.closeChild()

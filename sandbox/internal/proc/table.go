@@ -25,6 +25,7 @@ type Table struct {
 	// writing while adopted processes are reaped, so that the reaper never
 	// takes the exit status of a process it does not know yet.
 	fork    sync.RWMutex
+	onStart func(pid int)
 	devNull *os.File
 	buffers sync.Pool
 
@@ -41,8 +42,16 @@ type root struct {
 	env   []string
 }
 
-// NewTable makes this process the reaper of its orphaned descendants.
-func NewTable() (*Table, error) {
+// Shared returns the table of this program. There is only one because what it
+// stands for, being the parent of orphans, belongs to the whole program: two
+// tables would take each other's children for orphans.
+//
+//nolint:gochecknoglobals // see above
+var Shared = sync.OnceValues(func() (*Table, error) { return NewTable(nil) })
+
+// NewTable makes this process the reaper of its orphaned descendants. onStart,
+// where not nil, is called right after each start.
+func NewTable(onStart func(pid int)) (*Table, error) {
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
 	}
@@ -51,6 +60,7 @@ func NewTable() (*Table, error) {
 		return nil, err
 	}
 	return &Table{
+		onStart:  onStart,
 		devNull:  null,
 		buffers:  sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }},
 		roots:    map[int]*root{},
@@ -58,9 +68,6 @@ func NewTable() (*Table, error) {
 		groups:   map[*Group]struct{}{},
 	}, nil
 }
-
-// Close gives up the table's file. No process may be running.
-func (t *Table) Close() error { return t.devNull.Close() }
 
 // Group is the set of processes of one box.
 type Group struct {
