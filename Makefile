@@ -1,7 +1,7 @@
 # Each target is a script: scripts/ and bench/ say what they need and install it
 # where they can.
 .DEFAULT_GOAL := help
-.PHONY: demo test check bench soak image build clean help
+.PHONY: demo test check bench soak record image build clean help
 
 demo: image build ## a workflow of agents mends a small repository, in containers, with replayed models
 	@scripts/demo.sh
@@ -14,6 +14,9 @@ check: ## format, vet, staticcheck, import rules
 
 bench: image build ## speed beside make, ninja, act and the engine's own calls, as ratios
 	@bench/run.sh
+
+record: image ## the demo's cassettes anew, from the scripted model server
+	@scripts/record-demo.sh
 
 soak: image build ## the whole suite again and again; SOAK_ROUNDS=5
 	@scripts/soak.sh

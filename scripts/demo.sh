@@ -21,7 +21,8 @@ say "the tests of $dir fail before:"
 
 "$herd" run -C "$dir" "$top/examples/workflows/demo.yml" --replay "$top/examples/cassettes/demo" "$@"
 
-say "" "what the agents changed:"
+say
+say "what the agents changed:"
 git_here() { git -c "safe.directory=$dir" --no-pager "$@"; }
 git_here diff --stat
 git_here diff -U0 | grep '^[-+]'
