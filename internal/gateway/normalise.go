@@ -3,6 +3,7 @@ package gateway
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // normaliser takes out of text what differs between two runs of the same work.
@@ -13,8 +14,14 @@ type normaliser struct {
 
 // rule replaces what differs by a word that says what stood there.
 type rule struct {
-	find *regexp.Regexp
+	find func() *regexp.Regexp
 	with string
+}
+
+// pattern compiles a pattern at its first use: most starts of the program never
+// need one.
+func pattern(p string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(p) })
 }
 
 const (
@@ -24,43 +31,43 @@ const (
 
 // Rules for all text. These tables are constants: nothing writes to them.
 var commonRules = []rule{
-	{regexp.MustCompile(`(?s)<system-reminder>.*?</system-reminder>\n*`), ""},
-	{regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<uuid>"},
-	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?`), "<time>"},
-	{regexp.MustCompile(`\btoolu_\w+`), "<tool-use>"},
-	{regexp.MustCompile(`(?:/private)?/tmp/[^\s"'` + "`" + `)\]},:;]+`), "<tmp>"},
-	{regexp.MustCompile(`/var/folders/[^\s"'` + "`" + `)\]},:;]+`), "<tmp>"},
-	{regexp.MustCompile(`(?:/home/[\w.-]+|/root|/Users/[\w.-]+)(/|\b)`), "<home>$1"},
+	{pattern(`(?s)<system-reminder>.*?</system-reminder>\n*`), ""},
+	{pattern(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<uuid>"},
+	{pattern(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?`), "<time>"},
+	{pattern(`\btoolu_\w+`), "<tool-use>"},
+	{pattern(`(?:/private)?/tmp/[^\s"'` + "`" + `)\]},:;]+`), "<tmp>"},
+	{pattern(`/var/folders/[^\s"'` + "`" + `)\]},:;]+`), "<tmp>"},
+	{pattern(`(?:/home/[\w.-]+|/root|/Users/[\w.-]+)(/|\b)`), "<home>$1"},
 }
 
 // Rules for what tools print, and never for a prompt: "wait 5s" and "wait 10s"
 // are different orders.
 var resultRules = []rule{
-	{regexp.MustCompile(`\b` + days + `,? (?:\d{1,2} ` + months + `|` + months + ` +\d{1,2})(?:,? \d{4})? \d\d:\d\d:\d\d(?: [AP]M)?(?: (?:[A-Z]{3,4}|[+-]\d{4}))?(?: \d{4})?(?: [+-]\d{4})?`), "<time>"},
-	{regexp.MustCompile(`\b` + months + ` +\d{1,2} +(?:\d\d:\d\d(?::\d\d)?|\d{4})\b`), "<time>"},
-	{regexp.MustCompile(`\b\d{4}[-/]\d\d[-/]\d\d\b`), "<date>"},
-	{regexp.MustCompile(`\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b`), "<time>"},
-	{regexp.MustCompile(`\(cached\)`), "<duration>"},
-	{regexp.MustCompile(`\b(duration_ms|durationMs|elapsed|took)(["']?[:=]? ?)\d+(?:\.\d+)?\b`), "$1$2<duration>"},
-	{regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:h|ms|m|s|ns|us|µs))+\b`), "<duration>"},
-	{regexp.MustCompile(`\b\d+(?:\.\d+)? (?:seconds?|minutes?|milliseconds?|secs?|ms)\b`), "<duration>"},
-	{regexp.MustCompile(`\b0x[0-9a-f]{6,16}\b`), "<address>"},
-	{regexp.MustCompile(`\b(127\.0\.0\.1|localhost|\[::1\]):\d{2,5}\b`), "$1:<port>"},
-	{regexp.MustCompile(`\b(goroutine|pid|PID)([ =:]+)\d+\b`), "$1$2<n>"},
+	{pattern(`\b` + days + `,? (?:\d{1,2} ` + months + `|` + months + ` +\d{1,2})(?:,? \d{4})? \d\d:\d\d:\d\d(?: [AP]M)?(?: (?:[A-Z]{3,4}|[+-]\d{4}))?(?: \d{4})?(?: [+-]\d{4})?`), "<time>"},
+	{pattern(`\b` + months + ` +\d{1,2} +(?:\d\d:\d\d(?::\d\d)?|\d{4})\b`), "<time>"},
+	{pattern(`\b\d{4}[-/]\d\d[-/]\d\d\b`), "<date>"},
+	{pattern(`\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b`), "<time>"},
+	{pattern(`\(cached\)`), "<duration>"},
+	{pattern(`\b(duration_ms|durationMs|elapsed|took)(["']?[:=]? ?)\d+(?:\.\d+)?\b`), "$1$2<duration>"},
+	{pattern(`\b(?:\d+(?:\.\d+)?(?:h|ms|m|s|ns|us|µs))+\b`), "<duration>"},
+	{pattern(`\b\d+(?:\.\d+)? (?:seconds?|minutes?|milliseconds?|secs?|ms)\b`), "<duration>"},
+	{pattern(`\b0x[0-9a-f]{6,16}\b`), "<address>"},
+	{pattern(`\b(127\.0\.0\.1|localhost|\[::1\]):\d{2,5}\b`), "$1:<port>"},
+	{pattern(`\b(goroutine|pid|PID)([ =:]+)\d+\b`), "$1$2<n>"},
 }
 
 var (
-	hexWord = regexp.MustCompile(`\b[0-9a-f]{7,64}\b`)
+	hexWord = pattern(`\b[0-9a-f]{7,64}\b`)
 	// Claude Code's main agent, its sub-agents, and our own loop say it so.
-	workdirLine = regexp.MustCompile(`(?m)^[ \-*]*(?:Primary w|W)orking directory: (/\S+)\s*$`)
+	workdirLine = pattern(`(?m)^[ \-*]*(?:Primary w|W)orking directory: (/\S+)\s*$`)
 	// What follows is the state of the repository at the start.
-	gitStatusLine = regexp.MustCompile(`(?m)^gitStatus:`)
+	gitStatusLine = pattern(`(?m)^gitStatus:`)
 	// Client version and a hash of the prompt.
-	billingLine = regexp.MustCompile(`(?m)^x-anthropic-billing-header:.*$`)
+	billingLine = pattern(`(?m)^x-anthropic-billing-header:.*$`)
 )
 
 func findWorkdir(system string) string {
-	if m := workdirLine.FindStringSubmatch(system); m != nil && len(m[1]) > 1 {
+	if m := workdirLine().FindStringSubmatch(system); m != nil && len(m[1]) > 1 {
 		return strings.TrimRight(m[1], "/")
 	}
 	return ""
@@ -74,7 +81,7 @@ func (n normaliser) prompt(s string) string {
 // result normalises what a tool printed.
 func (n normaliser) result(s string) string {
 	s = apply(n.common(s), resultRules)
-	s = hexWord.ReplaceAllStringFunc(s, func(w string) string {
+	s = hexWord().ReplaceAllStringFunc(s, func(w string) string {
 		if strings.ContainsAny(w, "0123456789") && strings.ContainsAny(w, "abcdef") {
 			return "<hex>"
 		}
@@ -85,10 +92,10 @@ func (n normaliser) result(s string) string {
 
 // system normalises a system prompt for its digest.
 func (n normaliser) system(s string) string {
-	if at := gitStatusLine.FindStringIndex(s); at != nil {
+	if at := gitStatusLine().FindStringIndex(s); at != nil {
 		s = s[:at[0]]
 	}
-	return n.result(billingLine.ReplaceAllString(s, ""))
+	return n.result(billingLine().ReplaceAllString(s, ""))
 }
 
 func (n normaliser) common(s string) string {
@@ -98,7 +105,7 @@ func (n normaliser) common(s string) string {
 
 func apply(s string, rules []rule) string {
 	for _, r := range rules {
-		s = r.find.ReplaceAllString(s, r.with)
+		s = r.find().ReplaceAllString(s, r.with)
 	}
 	return s
 }
