@@ -1,0 +1,263 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/sandbox/internal/tunnel"
+)
+
+type box struct {
+	backend *Backend
+	spec    sandbox.Spec
+	image   image
+	slot    *slot // nil: it has a network of its own
+	id      string
+	streams *attached
+	client  *tunnel.Client
+	info    sandbox.Info
+
+	closing sync.Once
+	done    chan struct{} // closed when Close is over
+	err     error
+
+	mu     sync.Mutex
+	closed bool
+	cause  *sandbox.Error // why the box ended, once found out
+}
+
+// start creates, attaches, starts and greets. What it has made when it fails
+// is removed by discard.
+func (x *box) start(ctx context.Context) error {
+	b := x.backend
+	switch x.spec.Network.Mode {
+	case "none":
+		slot, err := b.slots.take(ctx, b, x.image.id)
+		if err != nil {
+			return err
+		}
+		x.slot = slot
+	case "", "bridge":
+		if err := b.ensureNetwork(ctx); err != nil {
+			return err
+		}
+	}
+	at := b.place(x.slot.id())
+	at.image = x.image.id
+	req, err := plan(x.spec, at)
+	if err != nil {
+		return err
+	}
+	streams, id, err := b.launch(ctx, req)
+	x.id, x.streams = id, streams
+	if err != nil {
+		return err
+	}
+	verified := make(chan error, 1)
+	go func() { verified <- b.verify(ctx, id, req) }()
+	c, err := tunnel.Dial(ctx, streams, x.spec.Gateway)
+	verr := <-verified
+	if err != nil {
+		return x.startFailed(ctx, err)
+	}
+	x.client = c
+	if verr != nil {
+		return verr
+	}
+	x.fillInfo()
+	return nil
+}
+
+// launch creates a container, attaches to it and starts it. The id is set also
+// when a later part fails.
+func (b *Backend) launch(ctx context.Context, req request) (*attached, string, error) {
+	created, err := b.api.ContainerCreate(ctx, req.Config, req.Host, req.Network, nil, "")
+	if err != nil {
+		return nil, "", createError(err)
+	}
+	for _, w := range created.Warnings {
+		b.opts.Notice("the engine warns: " + w)
+	}
+	h, err := b.api.ContainerAttach(ctx, created.ID, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, created.ID, fail(sandbox.KindStart, "attach to container", err)
+	}
+	streams := attach(h)
+	if err := b.api.ContainerStart(ctx, created.ID, container.StartOptions{}); err != nil {
+		_ = streams.Close()
+		return streams, created.ID, startError(err)
+	}
+	return streams, created.ID, nil
+}
+
+func (b *Backend) verify(ctx context.Context, id string, req request) error {
+	got, err := b.api.ContainerInspect(ctx, id)
+	if err != nil {
+		return fail(sandbox.KindEngine, "inspect container", err)
+	}
+	if bad := weakened(req, got); len(bad) > 0 {
+		return &sandbox.Error{
+			Kind: sandbox.KindConfig, Op: "check container",
+			Hint: "this engine can not give the protection that is asked for; see its version and configuration",
+			Err:  errors.New("the engine made the container weaker than asked: " + strings.Join(bad, "; ")),
+		}
+	}
+	return nil
+}
+
+func (x *box) startFailed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fail(sandbox.KindStart, "start box", fmt.Errorf("%w: %w", err, context.Cause(ctx)))
+	}
+	if cause := x.whyEnded(ctx, err); cause.Kind == sandbox.KindOOM {
+		return cause
+	}
+	return fail(sandbox.KindStart, "start box", fmt.Errorf("%w (stderr %s)", err, x.streams.said()))
+}
+
+func (x *box) fillInfo() {
+	x.info = sandbox.Info{
+		Backend: "docker", ID: x.id, Image: x.image.name, Workdir: x.spec.Workdir,
+		Home: x.spec.Home, Temp: x.spec.Temp, Runner: runnerPath, Gateway: x.client.Gateway(),
+		Env: map[string]string{"PATH": sandbox.DefaultPath},
+	}
+	for _, kv := range x.image.env {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			x.info.Env[k] = v
+		}
+	}
+	for k, v := range x.spec.Env {
+		x.info.Env[k] = v
+	}
+	x.info.OS, x.info.Arch = x.client.Platform()
+}
+
+func (x *box) Info() sandbox.Info { return x.info }
+
+func (x *box) Exec(ctx context.Context, p sandbox.Process) (sandbox.Exit, error) {
+	exit, err := x.client.Exec(ctx, p, x.info.Workdir)
+	var serr *sandbox.Error
+	if errors.As(err, &serr) && serr.Kind == sandbox.KindBox {
+		return exit, x.whyEnded(ctx, serr)
+	}
+	return exit, err
+}
+
+// whyEnded asks the engine what has become of the container.
+func (x *box) whyEnded(ctx context.Context, err error) *sandbox.Error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.cause != nil {
+		return x.cause
+	}
+	if x.closed {
+		return &sandbox.Error{Kind: sandbox.KindBox, Op: "run process", Err: errors.New("the box is closed")}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	x.cause = &sandbox.Error{Kind: sandbox.KindBox, Op: "run process", Err: err}
+	var serr *sandbox.Error
+	if errors.As(err, &serr) {
+		x.cause.Op, x.cause.Err = serr.Op, serr.Err
+	}
+	got, ierr := x.settled(ctx)
+	switch {
+	case ierr != nil:
+		x.cause.Err = fmt.Errorf("%w (the container can not be inspected: %w)", x.cause.Err, ierr)
+	case got.OOMKilled && !got.Running:
+		x.cause.Kind = sandbox.KindOOM
+		x.cause.Err = errors.New("the box ran out of memory")
+		x.cause.Hint = "raise docker.memory"
+	case !got.Running:
+		x.cause.Err = fmt.Errorf("%w; the container exited with %d %s(stderr %s)", x.cause.Err, got.ExitCode, spaced(got.Error), x.streams.said())
+	}
+	return x.cause
+}
+
+// settled inspects until the container has stopped, for a short while: the
+// stream ends a little before the engine knows.
+func (x *box) settled(ctx context.Context) (*container.State, error) {
+	deadline := time.Now().Add(2 * time.Second)
+	for {
+		got, err := x.backend.api.ContainerInspect(ctx, x.id)
+		if err != nil {
+			return nil, err
+		}
+		if got.ContainerJSONBase == nil || got.State == nil {
+			return nil, errors.New("the engine tells no state")
+		}
+		if !got.State.Running || time.Now().After(deadline) {
+			return got.State, nil
+		}
+		timer := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func spaced(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q ", s)
+}
+
+// Close removes the box, or keeps it stopped where the spec says so.
+func (x *box) Close(ctx context.Context) error {
+	x.closing.Do(func() {
+		x.mu.Lock()
+		x.closed = true
+		x.mu.Unlock()
+		if x.client != nil {
+			x.client.Close() // the guest kills everything and exits
+		}
+		if x.spec.Keep {
+			x.err = x.backend.keep(ctx, x)
+		} else {
+			x.err = x.backend.remove(ctx, x.id)
+		}
+		x.gone(x.err == nil && !x.spec.Keep)
+	})
+	return x.err
+}
+
+// discard removes what a failed start has made.
+func (x *box) discard(ctx context.Context) {
+	x.closing.Do(func() {
+		if x.client != nil {
+			x.client.Close()
+		} else if x.streams != nil {
+			_ = x.streams.Close()
+		}
+		if x.id != "" {
+			x.err = x.backend.remove(ctx, x.id)
+		}
+		x.gone(x.err == nil)
+	})
+}
+
+// gone gives the slot back; one whose last box may still run is not reused.
+func (x *box) gone(clean bool) {
+	b := x.backend
+	switch {
+	case x.slot != nil:
+		b.slots.give(b, x.slot, clean)
+	case x.spec.Network.Mode == "none":
+		b.slots.noteEnded()
+	}
+	b.mu.Lock()
+	delete(b.boxes, x)
+	b.mu.Unlock()
+	close(x.done)
+}

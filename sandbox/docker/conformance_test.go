@@ -1,0 +1,22 @@
+package docker_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/sandbox/sandboxtest"
+)
+
+func TestConformance(t *testing.T) {
+	b := open(t)
+	sandboxtest.Run(t, sandboxtest.Subject{
+		Backend: b,
+		Spec:    func(t *testing.T) sandbox.Spec { return testSpec(t) },
+		HostPath: func(spec sandbox.Spec, path string) string {
+			return filepath.Join(spec.Mounts[0].Source, strings.TrimPrefix(path, "/work"))
+		},
+		GatewayGet: func(addr string) []string { return []string{"wget", "-q", "-O", "-", "http://" + addr + "/"} },
+	})
+}

@@ -1,0 +1,212 @@
+// Package docker is the sandbox backend for Docker engines: every box is a
+// hardened container with the guest as process 1 and its standard streams as
+// the tunnel. There is no exec, no published port, no log.
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+)
+
+const (
+	callTimeout  = 30 * time.Second // one call to the engine
+	startTimeout = 60 * time.Second // create, start and greet
+	// maxStarts is how many boxes are started at the same time; more buys
+	// nothing, the engine is the bottleneck.
+	maxStarts = 4
+)
+
+// Options set up a Backend.
+type Options struct {
+	// Runner is the path of a static Linux herd-runner executable on the
+	// engine's machine, mounted into every box.
+	Runner string
+	// StateDir is where leases live; the same for all runs of a user.
+	StateDir string
+	// Host is the engine's address as in DOCKER_HOST; empty: the default.
+	Host string
+	// Notice is told what takes time or is noteworthy; may be nil.
+	Notice func(msg string)
+}
+
+// Backend starts boxes in one engine. It is safe for concurrent use.
+type Backend struct {
+	opts   Options
+	api    *client.Client
+	lease  *leases
+	starts chan struct{}
+	images imageCache
+	slots  slots
+
+	networkOnce sync.Mutex
+	networkOK   bool
+
+	mu     sync.Mutex
+	boxes  map[*box]struct{}
+	closed bool
+}
+
+// Open connects to the engine, takes a lease and removes what dead runners of
+// this machine have left. The caller closes the Backend.
+func Open(ctx context.Context, opts Options) (*Backend, error) {
+	if opts.Notice == nil {
+		opts.Notice = func(string) {}
+	}
+	if _, err := os.Stat(opts.Runner); err != nil {
+		return nil, fail(sandbox.KindConfig, "open docker backend", fmt.Errorf("the runner's executable: %w", err))
+	}
+	clientOpts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if opts.Host != "" {
+		clientOpts = append(clientOpts, client.WithHost(opts.Host))
+	}
+	api, err := client.NewClientWithOpts(clientOpts...)
+	if err != nil {
+		return nil, unreachable(opts.Host, err)
+	}
+	b := &Backend{
+		opts: opts, api: api, starts: make(chan struct{}, maxStarts),
+		boxes: map[*box]struct{}{},
+	}
+	if err := b.ping(ctx); err != nil {
+		_ = api.Close()
+		return nil, err
+	}
+	if b.lease, err = takeLease(opts.StateDir); err != nil {
+		_ = api.Close()
+		return nil, fail(sandbox.KindConfig, "open docker backend", err)
+	}
+	if err := b.reap(ctx); err != nil {
+		opts.Notice(fmt.Sprintf("what an earlier run left behind could not be removed: %v", err))
+	}
+	return b, nil
+}
+
+func (b *Backend) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := b.api.Ping(ctx); err != nil {
+		return unreachable(b.api.DaemonHost(), err)
+	}
+	return nil
+}
+
+// Preflight reports why boxes with these specs could not be started. Images
+// that are missing and may be pulled are not pulled.
+func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
+	if err := b.ping(ctx); err != nil {
+		return err
+	}
+	checked := map[string]bool{}
+	for _, s := range specs {
+		if _, err := plan(s, b.place("")); err != nil {
+			return err
+		}
+		for _, m := range s.Mounts {
+			if m.Source == "" || !b.local() {
+				continue
+			}
+			if _, err := os.Stat(m.Source); err != nil {
+				return &sandbox.Error{Kind: sandbox.KindAccess, Op: "prepare box", Err: fmt.Errorf("mount %s: %w", m.Target, err)}
+			}
+		}
+		if checked[s.Image+"\x00"+s.Pull] {
+			continue
+		}
+		checked[s.Image+"\x00"+s.Pull] = true
+		if _, ok, err := b.HasImage(ctx, s.Image); err != nil {
+			return err
+		} else if !ok && !pullable(s) {
+			return noImage(s)
+		}
+	}
+	return nil
+}
+
+// Start starts a box; see sandbox.Backend.
+func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
+	// What is wrong with the spec is said before the engine is asked.
+	if _, err := plan(spec, b.place("")); err != nil {
+		return nil, err
+	}
+	select {
+	case b.starts <- struct{}{}:
+		defer func() { <-b.starts }()
+	case <-ctx.Done():
+		return nil, fail(sandbox.KindStart, "start box", ctx.Err())
+	}
+	image, err := b.image(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	x := &box{backend: b, spec: spec, image: image, done: make(chan struct{})}
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil, fail(sandbox.KindStart, "start box", errors.New("the backend is closed"))
+	}
+	b.boxes[x] = struct{}{}
+	b.mu.Unlock()
+	if err := x.start(ctx); err != nil {
+		x.discard(ctx)
+		return nil, err
+	}
+	return x, nil
+}
+
+// Close removes everything this backend has in the engine and gives up its
+// lease. Kept boxes stay, stopped.
+func (b *Backend) Close(ctx context.Context) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	open := make([]*box, 0, len(b.boxes))
+	for x := range b.boxes {
+		open = append(open, x)
+	}
+	b.mu.Unlock()
+	errs := make([]error, len(open)+2)
+	var wg sync.WaitGroup
+	for i, x := range open {
+		wg.Go(func() { errs[i] = x.Close(ctx) })
+	}
+	wg.Wait()
+	errs[len(open)] = b.slots.close(ctx, b)
+	// What a start was just making is found by its label.
+	errs[len(open)+1] = b.removeAll(ctx, b.lease.id)
+	b.lease.release()
+	return errors.Join(append(errs, b.api.Close())...)
+}
+
+func (b *Backend) place(netns string) place {
+	p := place{runner: b.opts.Runner, netns: netns}
+	if b.lease != nil {
+		p.host, p.lease = b.lease.host, b.lease.id
+	}
+	return p
+}
+
+// remove kills and removes a container; that it is gone already is fine. It
+// works on after ctx is done, for a bounded time.
+func (b *Backend) remove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	err := b.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if err == nil || isGone(err) {
+		return nil
+	}
+	return fail(sandbox.KindEngine, "remove container", err)
+}

@@ -1,0 +1,145 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	imagetypes "github.com/docker/docker/api/types/image"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+)
+
+// image is one that is there. It is looked up once per run: all boxes of a run
+// have the same.
+type image struct {
+	id   string
+	name string // with digest where known
+	env  []string
+}
+
+type imageCache struct {
+	mu    sync.Mutex
+	known map[string]image
+}
+
+// HasImage tells whether the engine has an image, and its id.
+func (b *Backend) HasImage(ctx context.Context, ref string) (id string, ok bool, err error) {
+	img, ok, err := b.inspect(ctx, ref)
+	return img.id, ok, err
+}
+
+func (b *Backend) inspect(ctx context.Context, ref string) (image, bool, error) {
+	if ref == "" {
+		return image{}, false, badSpec("no image is named")
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got, err := b.api.ImageInspect(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		return image{}, false, nil
+	}
+	if errdefs.IsInvalidArgument(err) {
+		return image{}, false, badSpec("image %q: %v", ref, err)
+	}
+	if err != nil {
+		return image{}, false, fail(sandbox.KindEngine, "inspect image", err)
+	}
+	if got.Os != "" && got.Os != "linux" {
+		return image{}, false, &sandbox.Error{Kind: sandbox.KindImage, Op: "inspect image", Err: fmt.Errorf("image %q is for %s, boxes are Linux", ref, got.Os)}
+	}
+	img := image{id: got.ID, name: ref + "@" + got.ID}
+	for _, d := range got.RepoDigests {
+		img.name = d
+		break
+	}
+	if got.Config != nil {
+		img.env = got.Config.Env
+	}
+	return img, true, nil
+}
+
+// image finds the spec's image and pulls it where it may.
+func (b *Backend) image(ctx context.Context, spec sandbox.Spec) (image, error) {
+	b.images.mu.Lock()
+	defer b.images.mu.Unlock()
+	if img, ok := b.images.known[spec.Image]; ok {
+		return img, nil
+	}
+	img, ok, err := b.inspect(ctx, spec.Image)
+	if err != nil {
+		return image{}, err
+	}
+	if (!ok || spec.Pull == "always") && pullable(spec) {
+		if err := b.pull(ctx, spec.Image); err != nil {
+			return image{}, err
+		}
+		if img, ok, err = b.inspect(ctx, spec.Image); err != nil {
+			return image{}, err
+		}
+	}
+	if !ok {
+		return image{}, noImage(spec)
+	}
+	if b.images.known == nil {
+		b.images.known = map[string]image{}
+	}
+	b.images.known[spec.Image] = img
+	return img, nil
+}
+
+// local images are built here and never asked of a registry.
+func localImage(ref string) bool { return strings.HasPrefix(ref, "herd-runner/") }
+
+func pullable(s sandbox.Spec) bool {
+	return s.Pull != "never" && !localImage(s.Image) && !strings.HasPrefix(s.Image, "sha256:")
+}
+
+func noImage(s sandbox.Spec) error {
+	hint := fmt.Sprintf("pull it (docker pull %s), or leave pull: never out", s.Image)
+	if localImage(s.Image) {
+		hint = "build the agent image with `make image`, or name another one in docker.image"
+	}
+	return &sandbox.Error{Kind: sandbox.KindImage, Op: "find image", Hint: hint, Err: fmt.Errorf("the engine has no image %q", s.Image)}
+}
+
+// pull is bounded by ctx alone: how long it takes is the network's affair.
+func (b *Backend) pull(ctx context.Context, ref string) error {
+	b.opts.Notice("pulling " + ref)
+	failed := func(err error) error {
+		return &sandbox.Error{
+			Kind: sandbox.KindImage, Op: "pull image", Err: fmt.Errorf("%q: %w", ref, err),
+			Hint: "check the name, that the registry can be reached from the engine, and that the engine may log in to it",
+		}
+	}
+	r, err := b.api.ImagePull(ctx, ref, imagetypes.PullOptions{})
+	if err != nil {
+		return failed(err)
+	}
+	defer r.Close()
+	progress := json.NewDecoder(r)
+	last := time.Now()
+	for {
+		var m struct {
+			Status, Progress, Error string
+		}
+		switch err := progress.Decode(&m); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return failed(err)
+		case m.Error != "":
+			return failed(errors.New(m.Error))
+		}
+		if m.Progress != "" && time.Since(last) > 5*time.Second {
+			last = time.Now()
+			b.opts.Notice(fmt.Sprintf("pulling %s: %s %s", ref, m.Status, m.Progress))
+		}
+	}
+}

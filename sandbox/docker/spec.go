@@ -1,0 +1,273 @@
+package docker
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/go-connections/nat"
+	"github.com/docker/go-units"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+)
+
+// What a spec leaves open.
+const (
+	DefaultMemory    = 2 << 30 // bytes
+	DefaultPidsLimit = 512
+	DefaultUser      = "1000:1000"
+
+	maxTmp  = 1 << 30  // bytes of /tmp, at most half the memory
+	runSize = 16 << 20 // bytes of /run
+
+	// runnerPath is where the runner's executable is mounted in every box.
+	runnerPath = "/.herd-runner"
+	// networkName is the bridge of all boxes with network "bridge".
+	networkName = "herd-runner"
+)
+
+// The labels of what belongs to herd-runner. Ownership is told by them alone.
+const (
+	labelOurs  = "herd-runner"
+	labelRole  = "herd-runner.role" // "box", "idle" or "network"
+	labelHost  = "herd-runner.host"
+	labelLease = "herd-runner.lease"
+	labelRun   = "herd-runner.run"
+	labelJob   = "herd-runner.job"
+	labelStep  = "herd-runner.step"
+	labelKeep  = "herd-runner.keep"
+)
+
+// place is what a container needs to know beside its spec.
+type place struct {
+	runner      string // host path of the executable
+	image       string // id
+	host, lease string
+	netns       string // id of the idle container whose network it joins; empty: its own
+}
+
+// request is everything the engine is asked for.
+type request struct {
+	Config  *container.Config
+	Host    *container.HostConfig
+	Network *network.NetworkingConfig
+}
+
+// plan turns a spec into a container. It is pure: the hardening of boxes is
+// here and nowhere else.
+func plan(s sandbox.Spec, at place) (request, error) {
+	var r request
+	uid, gid, err := user(s)
+	if err != nil {
+		return r, err
+	}
+	mode, err := networkMode(s, at)
+	if err != nil {
+		return r, err
+	}
+	memory, pids := s.Memory, s.PidsLimit
+	if memory == 0 {
+		memory = DefaultMemory
+	}
+	if pids == 0 {
+		pids = DefaultPidsLimit
+	}
+	if memory < 0 || pids < 0 || s.CPUs < 0 || s.CPUs != s.CPUs {
+		return r, badSpec("limits must not be negative: memory %d, pids %d, cpus %v", memory, pids, s.CPUs)
+	}
+	mounts, tmpfs, err := mounts(s, at, memory, uid, gid)
+	if err != nil {
+		return r, err
+	}
+	exposed, bindings, err := ports(s)
+	if err != nil {
+		return r, err
+	}
+
+	r.Config = &container.Config{
+		Image:        at.image,
+		User:         fmt.Sprintf("%d:%d", uid, gid),
+		Entrypoint:   []string{runnerPath},
+		Cmd:          []string{"guest"},
+		Labels:       labels(s, at),
+		WorkingDir:   "/",
+		ExposedPorts: exposed,
+		AttachStdin:  true, AttachStdout: true, AttachStderr: true,
+		OpenStdin: true, StdinOnce: true, // the runner's death is the end of stdin
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+	}
+	no := false
+	r.Host = &container.HostConfig{
+		NetworkMode:    mode,
+		PortBindings:   bindings,
+		LogConfig:      container.LogConfig{Type: "none"},
+		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges:true"},
+		ReadonlyRootfs: !s.WritableRoot,
+		IpcMode:        container.IPCModePrivate,
+		Privileged:     s.Privileged,
+		Init:           &no, // the guest is process 1
+		Runtime:        s.OCIRuntime,
+		ShmSize:        s.ShmSize,
+		Mounts:         mounts,
+		Tmpfs:          tmpfs,
+		Resources: container.Resources{
+			Memory: memory, MemorySwap: memory, PidsLimit: &pids,
+			NanoCPUs: int64(s.CPUs * 1e9), CPUShares: s.CPUShares, CPUPeriod: s.CPUPeriod, CPUQuota: s.CPUQuota,
+		},
+	}
+	for _, u := range s.Ulimits {
+		r.Host.Ulimits = append(r.Host.Ulimits, &units.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
+	}
+	r.Network = &network.NetworkingConfig{}
+	if mode == networkName {
+		r.Network.EndpointsConfig = map[string]*network.EndpointSettings{networkName: {}}
+	}
+	if len(s.HostConfig) > 0 {
+		d := json.NewDecoder(bytes.NewReader(s.HostConfig))
+		d.DisallowUnknownFields()
+		if err := d.Decode(r.Host); err != nil {
+			return r, badSpec("host-config: %v", err)
+		}
+	}
+	return r, nil
+}
+
+// planIdle is the container that only holds a network namespace for boxes to
+// join. It is as hard as a box and has nothing mounted.
+func planIdle(at place) request {
+	r, _ := plan(sandbox.Spec{
+		Memory: 64 << 20, PidsLimit: 32, User: "65534:65534", Network: sandbox.Network{Mode: "none"},
+	}, at)
+	r.Config.Cmd = []string{"guest", "idle"}
+	r.Config.Labels[labelRole] = "idle"
+	r.Host.AutoRemove = true
+	return r
+}
+
+func user(s sandbox.Spec) (uid, gid int, err error) {
+	text := s.User
+	if text == "" {
+		text = DefaultUser
+	}
+	u, g, both := strings.Cut(text, ":")
+	uid, uerr := strconv.Atoi(u)
+	gid, gerr := strconv.Atoi(g)
+	if !both || uerr != nil || gerr != nil || uid < 0 || gid < 0 {
+		return 0, 0, badSpec("user %q: expected numbers as in \"1000:1000\"", text)
+	}
+	if (uid == 0 || gid == 0) && !s.AllowRoot {
+		return 0, 0, badSpec("user %q is root, which needs the operator's permission", text)
+	}
+	return uid, gid, nil
+}
+
+func networkMode(s sandbox.Spec, at place) (container.NetworkMode, error) {
+	if len(s.Ports) > 0 && s.Network.Mode != "" && s.Network.Mode != "bridge" {
+		return "", badSpec("ports need network \"bridge\", not %q", s.Network.Mode)
+	}
+	switch s.Network.Mode {
+	case "none":
+		if at.netns != "" {
+			return container.NetworkMode("container:" + at.netns), nil
+		}
+		return network.NetworkNone, nil
+	case "", "bridge":
+		return networkName, nil
+	case "host":
+		return network.NetworkHost, nil
+	case "allow":
+		return "", badSpec("not there yet: network allow-lists need the egress proxy; use network \"none\" or \"bridge\"")
+	}
+	return "", badSpec("network %q is not known: expected none, bridge or host", s.Network.Mode)
+}
+
+func mounts(s sandbox.Spec, at place, memory int64, uid, gid int) ([]mount.Mount, map[string]string, error) {
+	out := []mount.Mount{bind(at.runner, runnerPath, true)}
+	tmpfs := map[string]string{
+		"/tmp": fmt.Sprintf("rw,nosuid,nodev,exec,mode=1777,size=%d", min(maxTmp, memory/2)),
+		"/run": fmt.Sprintf("rw,nosuid,nodev,noexec,mode=755,uid=%d,gid=%d,size=%d", uid, gid, min(runSize, memory/2)),
+	}
+	for _, t := range s.Tmpfs {
+		exec := "noexec"
+		if t.Exec {
+			exec = "exec"
+		}
+		if t.Size <= 0 || !cleanTarget(t.Target) {
+			return nil, nil, badSpec("tmpfs %q of %d bytes: expected an absolute path and a size", t.Target, t.Size)
+		}
+		tmpfs[t.Target] = fmt.Sprintf("rw,nosuid,nodev,%s,mode=1777,size=%d", exec, t.Size)
+	}
+	for _, m := range s.Mounts {
+		if !cleanTarget(m.Target) {
+			return nil, nil, badSpec("mount target %q: expected a clean absolute path other than /", m.Target)
+		}
+		if m.Source == "" {
+			tmpfs[m.Target] = "ro,nosuid,nodev,noexec,mode=555,size=4096"
+			continue
+		}
+		if !path.IsAbs(m.Source) {
+			return nil, nil, badSpec("mount source %q: expected an absolute path", m.Source)
+		}
+		out = append(out, bind(m.Source, m.Target, m.ReadOnly))
+	}
+	return out, tmpfs, nil
+}
+
+func cleanTarget(p string) bool {
+	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && p != runnerPath
+}
+
+// bind is a private mount: nothing mounted later goes through it.
+func bind(source, target string, readOnly bool) mount.Mount {
+	return mount.Mount{
+		Type: mount.TypeBind, Source: source, Target: target, ReadOnly: readOnly,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
+	}
+}
+
+// ports are published on the machine's loopback unless an address is named.
+func ports(s sandbox.Spec) (nat.PortSet, nat.PortMap, error) {
+	if len(s.Ports) == 0 {
+		return nil, nil, nil
+	}
+	set, bindings, err := nat.ParsePortSpecs(s.Ports)
+	if err != nil {
+		return nil, nil, badSpec("ports: %v", err)
+	}
+	for _, list := range bindings {
+		for i := range list {
+			if list[i].HostIP == "" {
+				list[i].HostIP = "127.0.0.1"
+			}
+		}
+	}
+	return set, bindings, nil
+}
+
+func labels(s sandbox.Spec, at place) map[string]string {
+	l := map[string]string{}
+	for k, v := range s.Labels {
+		if k != labelOurs && !strings.HasPrefix(k, labelOurs+".") {
+			l[k] = v
+		}
+	}
+	l[labelOurs], l[labelRole] = "1", "box"
+	l[labelHost], l[labelLease] = at.host, at.lease
+	l[labelRun], l[labelJob], l[labelStep] = s.Run, s.Job, s.Step
+	if s.Keep {
+		l[labelKeep] = "1"
+	}
+	return l
+}
+
+func badSpec(format string, args ...any) error {
+	return &sandbox.Error{Kind: sandbox.KindConfig, Op: "prepare box", Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,168 @@
+// Package guest is what runs inside a box as process 1: it starts processes
+// for the runner, reaps, ends whole trees, and carries connections to the
+// gateway. The runner's side of the tunnel is package tunnel. Its imports are
+// few: it is started with every box.
+package guest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/herd-runner/herd-runner/sandbox/internal/proc"
+	"github.com/herd-runner/herd-runner/sandbox/internal/wire"
+)
+
+// Main runs the guest on the standard streams until the input ends and
+// returns the exit code. With the argument "idle" it only holds its
+// container's namespaces.
+func Main(args []string) int {
+	if err := harden(); err != nil {
+		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
+		return 1
+	}
+	if len(args) > 0 && args[0] == "idle" {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
+	}
+	if len(args) > 0 {
+		fmt.Fprintf(os.Stderr, "guest: unknown argument %q\n", args[0])
+		return 2
+	}
+	if err := Serve(stdio{os.Stdin, os.Stdout}); err != nil {
+		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+type stdio struct {
+	io.ReadCloser
+	w io.WriteCloser
+}
+
+func (s stdio) Write(b []byte) (int, error) { return s.w.Write(b) }
+
+func (s stdio) Close() error {
+	_ = s.w.Close()
+	return s.ReadCloser.Close()
+}
+
+// Serve serves one runner over conn until it is gone, then kills every
+// process of the box.
+func Serve(conn io.ReadWriteCloser) error {
+	table, err := proc.NewTable(preferForOOM)
+	if err != nil {
+		return err
+	}
+	session, err := yamux.Server(conn, wire.Config())
+	if err != nil {
+		return err
+	}
+	s := &server{
+		session: session, group: table.NewGroup(), memory: findMemory(),
+		procs: map[uint64]*process{}, gatewaySlots: make(chan struct{}, maxGatewayConns),
+	}
+	stop := reapOn(table)
+	var wg sync.WaitGroup
+	wg.Go(func() { wire.Heartbeat(session) })
+	err = s.accept(&wg)
+	_ = session.Close()
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	killAll(s.group)
+	stop()
+	wg.Wait()
+	return err
+}
+
+type server struct {
+	session  *yamux.Session
+	group    *proc.Group
+	memory   memory
+	listener net.Listener
+
+	gatewaySlots chan struct{}
+
+	mu    sync.Mutex
+	procs map[uint64]*process
+}
+
+// accept serves streams until the session ends, which is no error.
+func (s *server) accept(wg *sync.WaitGroup) error {
+	control, err := s.session.AcceptStream()
+	if err != nil {
+		return nil
+	}
+	r, err := s.greet(control)
+	if err != nil {
+		if s.session.IsClosed() {
+			return nil // the runner went away
+		}
+		return err
+	}
+	if s.listener != nil {
+		wg.Go(func() { s.serveGateway(wg) })
+	}
+	wg.Go(func() {
+		s.control(r)
+		_ = s.session.Close()
+	})
+	for {
+		stream, err := s.session.AcceptStream()
+		if err != nil {
+			return nil
+		}
+		wg.Go(func() { s.process(stream) })
+	}
+}
+
+func (s *server) greet(control *yamux.Stream) (*wire.Reader, error) {
+	var kind [1]byte
+	if _, err := io.ReadFull(control, kind[:]); err != nil || kind[0] != wire.StreamControl {
+		return nil, fmt.Errorf("the first stream is not the control stream (%q, %v)", kind, err)
+	}
+	r := wire.NewReader(control)
+	var hello wire.Hello
+	if err := r.ReadJSON(wire.FrameHello, wire.MaxMessage, &hello); err != nil {
+		return nil, fmt.Errorf("read hello: %w", err)
+	}
+	mine := wire.Hello{Version: wire.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if hello.Version != wire.Version {
+		mine.Problem = fmt.Sprintf("the guest speaks version %d, the runner %d", wire.Version, hello.Version)
+	} else if hello.Gateway {
+		if err := s.listen(); err != nil {
+			mine.Problem = fmt.Sprintf("listen for the gateway: %v", err)
+		} else {
+			mine.GatewayAddr = s.listener.Addr().String()
+		}
+	}
+	return r, wire.WriteJSON(control, wire.FrameHello, mine)
+}
+
+// control reads Stop and Kill until the stream ends.
+func (s *server) control(r *wire.Reader) {
+	for {
+		kind, b, err := r.Next(func(byte) int { return wire.MaxMessage })
+		if err != nil {
+			return
+		}
+		id, err := wire.ParseID(b)
+		if err != nil {
+			return
+		}
+		p := s.entry(id)
+		switch kind {
+		case wire.FrameStop:
+			p.cancel()
+		case wire.FrameKill:
+			p.killOnce.Do(func() { close(p.kill) })
+		}
+	}
+}

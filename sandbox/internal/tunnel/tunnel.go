@@ -1,0 +1,175 @@
+// Package tunnel is the runner's end of the stream to the guest in a box.
+// Everything read from it is untrusted: it is bounded, and what breaks the
+// rules ends that box.
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/sandbox/internal/wire"
+)
+
+// maxGatewayConns bounds the connections of one box served at the same time;
+// more are cut.
+const maxGatewayConns = 256
+
+// Client speaks to one guest. It is safe for concurrent use.
+type Client struct {
+	session *yamux.Session
+	hello   wire.Hello
+	ids     atomic.Uint64
+
+	controlMu sync.Mutex
+	control   *yamux.Stream
+
+	mu     sync.Mutex
+	broken error // the first broken rule
+	wg     sync.WaitGroup
+}
+
+// Dial greets the guest at the other end of conn, which it owns from then on,
+// also when it fails. gateway may be nil. ctx bounds the greeting.
+func Dial(ctx context.Context, conn io.ReadWriteCloser, gateway func(net.Conn)) (*Client, error) {
+	session, err := yamux.Client(conn, wire.Config())
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	c := &Client{session: session}
+	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
+	err = c.greet(gateway != nil)
+	if !stop() && err != nil {
+		err = fmt.Errorf("the guest did not answer: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		_ = session.Close()
+		return nil, err
+	}
+	c.wg.Go(func() { wire.Heartbeat(session) })
+	c.wg.Go(func() { c.accept(gateway) })
+	return c, nil
+}
+
+func (c *Client) greet(gateway bool) error {
+	control, err := c.session.OpenStream()
+	if err != nil {
+		return err
+	}
+	c.control = control
+	if _, err := control.Write([]byte{wire.StreamControl}); err != nil {
+		return err
+	}
+	if err := wire.WriteJSON(control, wire.FrameHello, wire.Hello{Version: wire.Version, Gateway: gateway}); err != nil {
+		return err
+	}
+	if err := wire.NewReader(control).ReadJSON(wire.FrameHello, wire.MaxMessage, &c.hello); err != nil {
+		return fmt.Errorf("read the guest's hello: %w", err)
+	}
+	switch h := c.hello; {
+	case h.Problem != "":
+		return fmt.Errorf("the guest can not work: %.500q", h.Problem)
+	case h.Version != wire.Version:
+		return fmt.Errorf("the guest speaks version %d, the runner %d", h.Version, wire.Version)
+	case gateway && !loopback(h.GatewayAddr):
+		return fmt.Errorf("the guest names %.100q as the gateway's address", h.GatewayAddr)
+	}
+	return nil
+}
+
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && host == "127.0.0.1"
+}
+
+// Gateway is host:port in the box.
+func (c *Client) Gateway() string { return c.hello.GatewayAddr }
+
+// Platform is what the guest was built for.
+func (c *Client) Platform() (os, arch string) { return c.hello.OS, c.hello.Arch }
+
+// Done is closed when the tunnel has ended.
+func (c *Client) Done() <-chan struct{} { return c.session.CloseChan() }
+
+// Close ends the tunnel; the guest then kills everything and exits. It waits
+// for the gateway's handlers.
+func (c *Client) Close() {
+	_ = c.session.Close()
+	c.wg.Wait()
+}
+
+// Broken is the first rule the guest broke, nil if none.
+func (c *Client) Broken() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.broken
+}
+
+// breakOff ends the box because of err.
+func (c *Client) breakOff(err error) error {
+	err = fmt.Errorf("the box broke the protocol: %w", err)
+	c.mu.Lock()
+	if c.broken == nil {
+		c.broken = err
+	}
+	c.mu.Unlock()
+	_ = c.session.Close()
+	return err
+}
+
+// accept serves the guest's streams, all of which are for the gateway.
+func (c *Client) accept(gateway func(net.Conn)) {
+	slots := make(chan struct{}, maxGatewayConns)
+	for {
+		stream, err := c.session.AcceptStream()
+		if err != nil {
+			return
+		}
+		if gateway == nil {
+			_ = stream.Close()
+			_ = c.breakOff(errors.New("a connection to a gateway that is not there"))
+			return
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			_ = stream.Close()
+			continue
+		}
+		c.wg.Go(func() {
+			defer func() { <-slots }()
+			defer stream.Close()
+			var kind [1]byte
+			_ = stream.SetReadDeadline(time.Now().Add(30 * time.Second))
+			if _, err := io.ReadFull(stream, kind[:]); err != nil {
+				return
+			}
+			if kind[0] != wire.StreamGateway {
+				_ = c.breakOff(fmt.Errorf("a stream of kind %q", kind[0]))
+				return
+			}
+			_ = stream.SetReadDeadline(time.Time{})
+			gateway(stream)
+		})
+	}
+}
+
+// signal sends Stop or Kill. The tunnel's end is noticed elsewhere.
+func (c *Client) signal(kind byte, id uint64) {
+	c.controlMu.Lock()
+	defer c.controlMu.Unlock()
+	_ = wire.Write(c.control, kind, wire.ID(id))
+}
+
+func fail(kind sandbox.Kind, op string, err error) *sandbox.Error {
+	return &sandbox.Error{Kind: kind, Op: op, Err: err}
+}
