@@ -68,8 +68,8 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	}
 	end := attemptEnd{exit: exit}
 	switch {
-	case exit.OOMKilled:
-		end.cause, end.message = event.CauseOOM, "killed: out of memory"
+	case exit.OOMKilled, exit.ToolOOM && exit.Code != 0:
+		end.cause, end.message = event.CauseOOM, exitMessage(exit)+": the box ran out of memory"
 		end.hint = "raise docker.memory"
 	case exit.Code != 0:
 		end.cause, end.message = event.CauseExitCode, exitMessage(exit)
