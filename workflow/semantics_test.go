@@ -255,3 +255,22 @@ jobs: {a: {steps: [{run: a}]}}
 		}
 	}
 }
+
+// A colon without a space after it belongs to a plain scalar, inside of {} too.
+func TestColonsInFlow(t *testing.T) {
+	for src, want := range map[string]string{
+		"{v: [./c:/c:ro, /d:/d/], u: 1000:1000, h: http://a.b:80/c}": `{"v":["./c:/c:ro","/d:/d/"],"u":"1000:1000","h":"http://a.b:80/c"}`,
+		"{\"a\":1, b: x:y:z, p: [8080:80, 1.2.3.4:80:80/tcp]}":       `{"a":1,"b":"x:y:z","p":["8080:80","1.2.3.4:80:80/tcp"]}`,
+		"{a: b, c: {d: e:f}}": `{"a":"b","c":{"d":"e:f"}}`,
+	} {
+		root, ps := readYAML("x", []byte(src))
+		if len(ps) > 0 {
+			t.Errorf("%s: %+v", src, ps)
+			continue
+		}
+		v, err := staticEval(root)
+		if got := string(expr.AppendJSON(nil, v)); err != nil || got != want {
+			t.Errorf("%s: %s, %v", src, got, err)
+		}
+	}
+}
