@@ -209,6 +209,10 @@ func (r *reader) tag(n *ast.TagNode, v *Value, depth int) *Value {
 			return inner
 		}
 	}
-	r.fail("syntax", v.Pos, len([]rune(name)), "remove the tag", "tag %s cannot stand here", name)
+	hint := "remove the tag"
+	if !strings.HasPrefix(name, "!!") {
+		hint = "a value that begins with ! needs quotes, or ${{ }} around it"
+	}
+	r.fail("syntax", v.Pos, len([]rune(name)), hint, "tag %s cannot stand here", name)
 	return inner
 }
