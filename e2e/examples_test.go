@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/fakemodel"
+	"github.com/herd-runner/herd-runner/workflow"
+)
+
+const exampleTime = 2 * time.Minute
+
+// example is a file of examples/workflows.
+type example struct {
+	name    string // "matrix.yml"
+	src     []byte
+	command string // the one its comment says it is run with
+}
+
+var exampleCommand = regexp.MustCompile(`(?m)^#     (.*herd-runner run .*)$`)
+
+func readExamples(t *testing.T) []example {
+	t.Helper()
+	files, err := filepath.Glob("../examples/workflows/*.yml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("found %d examples (%v), want at least 6", len(files), err)
+	}
+	examples := make([]example, len(files))
+	for i, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		examples[i] = example{name: filepath.Base(file), src: src}
+		if m := exampleCommand.FindSubmatch(src); m != nil {
+			examples[i].command = string(m[1])
+		}
+	}
+	return examples
+}
+
+func TestExamplesAreValidAndSayHowTheyRun(t *testing.T) {
+	for _, x := range readExamples(t) {
+		if _, plan, problems := workflow.Validate(x.name, x.src); len(problems) > 0 || plan == nil {
+			t.Errorf("%s: %v", x.name, problems)
+		}
+		if !strings.HasPrefix(string(x.src), "# ") {
+			t.Errorf("%s: does not begin with a comment that says what it shows", x.name)
+		}
+		if !strings.Contains(x.command, "examples/workflows/"+x.name) {
+			t.Errorf("%s: its comment has no line `#     herd-runner run … examples/workflows/%s`", x.name, x.name)
+		}
+	}
+}
+
+// TestExamplesOnTheHost runs the command in the comment of every example that
+// needs no box, word for word, with a scripted model in place of the real one.
+func TestExamplesOnTheHost(t *testing.T) {
+	want := map[string][]string{
+		"hello-host.yml": {"Hello World, this is job greet", "Goodbye"},
+		"matrix.yml": {"leg 0 of 3: { \"size\": \"small\", \"color\": \"red\", \"note\": \"the favourite\" }",
+			"leg 2 of 3:", "working on alpha", "working on beta", "working on gamma"},
+		"outputs.yml":   {"apples", "outcome failure, conclusion success", "picking up the pieces", "try: success, experiment: success"},
+		"sdk-agent.yml": {"read README.md", "A toy of one file."},
+	}
+	bin := filepath.Dir(buildForAction(t))
+	model := scriptedModel(t, `
+scenarios:
+  - name: explain
+    prompt: say in two sentences what it is
+    turns:
+      - calls: [{name: read, input: {path: README.md}}]
+        usage: {input: 800, output: 40}
+      - text: A toy of one file.
+        usage: {input: 900, output: 20}
+`)
+	for _, x := range readExamples(t) {
+		if !strings.Contains(x.command, "--allow host") {
+			continue
+		}
+		t.Run(x.name, func(t *testing.T) {
+			if len(want[x.name]) == 0 {
+				t.Fatalf("say here what %s prints", x.name)
+			}
+			project := t.TempDir()
+			writeActionFile(t, filepath.Join(project, "README.md"), "# Toy\n")
+			out := runExample(t, x, bin, project, model)
+			for _, line := range want[x.name] {
+				if !strings.Contains(out, line) {
+					t.Errorf("the output lacks %q:\n%s", line, out)
+				}
+			}
+			if strings.Contains(out, "not reached") || strings.Contains(out, "a step failed") {
+				t.Errorf("a step ran whose condition does not hold:\n%s", out)
+			}
+		})
+	}
+}
+
+// TestExampleReview lets the findings of one agent become the legs of another,
+// in boxes and with the real CLI; only the model is scripted.
+func TestExampleReview(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a Docker engine and the agent image")
+	}
+	model := scriptedModel(t, `
+scenarios:
+  - name: review
+    prompt: with an eye on error handling
+    turns:
+      - calls: [{name: read, input: {path: a.txt}}]
+        usage: {input: 800, output: 40}
+      - calls:
+          - name: structured_output
+            input: {findings: [{file: a.txt, problem: It says teh.}, {file: b.txt, problem: It says adn.}]}
+        usage: {input: 900, output: 60}
+      - text: Two findings.
+        usage: {input: 950, output: 5}
+  - name: fix a
+    prompt: 'In a\.txt: It says teh'
+    turns:
+      - calls: [{name: Read, input: {file_path: /workspace/a.txt}}]
+        usage: {input: 900, output: 30}
+      - calls: [{name: Edit, input: {file_path: /workspace/a.txt, old_string: teh, new_string: the}}]
+        usage: {input: 900, output: 30}
+      - text: Fixed.
+        usage: {input: 900, output: 10}
+  - name: fix b
+    prompt: 'In b\.txt: It says adn'
+    turns:
+      - calls: [{name: Read, input: {file_path: /workspace/b.txt}}]
+        usage: {input: 900, output: 30}
+      - calls: [{name: Edit, input: {file_path: /workspace/b.txt, old_string: adn, new_string: and}}]
+        usage: {input: 900, output: 30}
+      - text: Fixed.
+        usage: {input: 900, output: 10}
+`)
+	project := t.TempDir()
+	writeActionFile(t, filepath.Join(project, "a.txt"), "teh end\n")
+	writeActionFile(t, filepath.Join(project, "b.txt"), "you adn me\n")
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"},
+		{"-c", "user.name=test", "-c", "user.email=test@example.invalid", "commit", "-q", "-m", "start"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = project
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %s: %v\n%s", args, err, out)
+		}
+	}
+	bin := staticForBoxes(t)
+	for _, x := range readExamples(t) {
+		if x.name != "review.yml" {
+			continue
+		}
+		out := runExample(t, x, bin, project, model)
+		for name, want := range map[string]string{"a.txt": "the end\n", "b.txt": "you and me\n"} {
+			if got := readActionFile(t, filepath.Join(project, name)); got != want {
+				t.Errorf("%s is %q, want %q:\n%s", name, got, want, out)
+			}
+		}
+		if !strings.Contains(out, "2 files changed") {
+			t.Errorf("the last step does not see both changes:\n%s", out)
+		}
+		return
+	}
+	t.Fatal("there is no examples/workflows/review.yml")
+}
+
+// runExample runs the example's own command in project, which gets a copy of it.
+func runExample(t *testing.T, x example, bin, project, model string) string {
+	t.Helper()
+	writeActionFile(t, filepath.Join(project, "examples/workflows", x.name), string(x.src))
+	ctx, cancel := context.WithTimeout(t.Context(), exampleTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(x.command, "…", "test-key"))
+	cmd.Dir = project
+	state := t.TempDir()
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "NO_COLOR=1", "GITHUB_ACTIONS=", "ANTHROPIC_BASE_URL="+model,
+		"XDG_CONFIG_HOME="+state, "XDG_STATE_HOME="+state)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", x.command, err, out)
+	}
+	return string(out)
+}
+
+// scriptedModel serves the scenarios and gives the server's URL.
+func scriptedModel(t *testing.T, scenarios string) string {
+	t.Helper()
+	parsed, err := fakemodel.ParseScenarios([]byte(scenarios))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(fakemodel.Handler(fakemodel.Options{Scenarios: parsed}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// staticForBoxes builds a herd-runner that also runs inside boxes and gives its
+// directory.
+func staticForBoxes(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "herd-examples-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	// The box's user, who is not the owner, starts it.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "herd-runner"), "../cmd/herd-runner")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return dir
+}
