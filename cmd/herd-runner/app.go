@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +72,9 @@ func (a *App) Main(args []string) int {
 		case "guest":
 			return guest.Main(args[1:])
 		case "agent":
-			return agent.Main(context.Background(), a.Stdin, a.Stdout, a.Environ())
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return agent.Main(ctx, a.Stdin, a.Stdout, a.Environ())
 		}
 	}
 	root := a.root()
