@@ -138,7 +138,11 @@ func (r *reader) syntax(err error) {
 		r.fail("syntax", p, 1, "indent with spaces", "a tab cannot indent YAML")
 		return
 	}
-	r.fail("syntax", p, 1, "", "cannot read this as YAML: %s", strings.ToLower(strings.TrimSpace(ye.GetMessage())))
+	hint := ""
+	if line := r.src.lines[p.Line-1]; strings.Contains(line, ": !") {
+		hint = "a value that begins with ! needs quotes, or ${{ }} around it"
+	}
+	r.fail("syntax", p, 1, hint, "cannot read this as YAML: %s", strings.ToLower(strings.TrimSpace(ye.GetMessage())))
 }
 
 // clamp keeps a position of the library's inside the file.
