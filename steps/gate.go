@@ -203,20 +203,25 @@ func (r *run) note(n *workflow.Node, level, message string, err error) {
 
 // nodePanicked makes a panic of ours the failure of the node it happened in.
 func (r *run) nodePanicked(n *workflow.Node, trace string) {
-	r.note(n, "error", "internal error, please report it: "+trace, nil)
+	message := "internal error, please report it: " + trace
 	st := r.jobs[n.Job.ID]
-	switch {
-	case n.Leg != nil:
-		l := r.leg(n.Leg)
-		l.failed, l.infrastructure = true, true
-		if n.Kind == workflow.LegEnd {
-			l.result = resultFailure
-			st.mu.Lock()
-			st.legs = append(st.legs, l)
-			st.mu.Unlock()
-		}
-	default:
-		st.skip, st.infrastructure = resultFailure, true
-		st.result, st.anyFailed = resultFailure, true
+	if n.Leg == nil {
+		r.note(n, "error", message, nil)
+		st.skip, st.result = resultFailure, resultFailure
+		st.infrastructure, st.anyFailed, st.allSucceeded = true, true, false
+		return
 	}
+	l := r.leg(n.Leg)
+	l.failed, l.infrastructure = true, true
+	if n.Kind == workflow.StepNode {
+		r.emit(event.Event{Type: event.StepFinished, Job: l.leg.ID, Step: n.Step.ID, Name: n.Step.ID, Outcome: &event.Outcome{
+			Outcome: resultFailure, Conclusion: resultFailure, Cause: event.CauseInfrastructure, Message: message,
+		}})
+		return
+	}
+	r.note(n, "error", message, nil)
+	l.result = resultFailure
+	st.mu.Lock()
+	st.legs = append(st.legs, l)
+	st.mu.Unlock()
 }

@@ -336,3 +336,72 @@ jobs:
 		t.Errorf("run: got %q, want cancelled", out.Conclusion)
 	}
 }
+
+// A panic of ours becomes the failure of the step it happened in; the rest of
+// the run goes on and the run says that it was ours.
+func TestPanicBecomesAnOutcome(t *testing.T) {
+	t.Parallel()
+	e := prepare(t, `
+jobs:
+  a: {steps: [{id: s, run: "echo ${{ vars.x }}"}, {id: after, if: always(), run: echo}]}
+  b: {steps: [{id: s, run: echo}]}
+  c: {if: "vars.x == 1", steps: [{id: s, run: echo}]}
+`)
+	contexts := e.options.Contexts
+	e.options.Contexts = func(name string, onHost bool) (expr.Value, bool) {
+		if name == "vars" {
+			panic("scripted panic")
+		}
+		return contexts(name, onHost)
+	}
+	out := e.run()
+	want := map[string]string{"a": "failure", "a/s": "failure", "a/after": "success", "b": "success", "b/s": "success", "c": "failure"}
+	if diff := cmp.Diff(want, e.results()); diff != "" {
+		t.Errorf("results (-want +got):\n%s\n%s", diff, e.notes())
+	}
+	if out.Conclusion != "failure" || out.Cause != event.CauseInfrastructure || !strings.Contains(e.notes(), "scripted panic") {
+		t.Errorf("run: %+v\n%s", out, e.notes())
+	}
+}
+
+// --max-parallel bounds run: steps, strategy.max-parallel the legs of a job.
+func TestParallelBounds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		src   string
+		slots int
+		want  int
+	}{
+		{"by slots", `
+jobs:
+  a: {strategy: {matrix: {x: [1, 2, 3, 4, 5, 6]}}, steps: [{run: "true"}]}
+`, 2, 2},
+		{"by the strategy, over whole legs", `
+jobs:
+  a: {strategy: {max-parallel: 1, matrix: {x: [1, 2, 3]}}, steps: [{run: "true"}, {run: "true"}]}
+`, 8, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := prepare(t, tt.src)
+			e.options.MaxParallel = tt.slots
+			if out := e.run(); out.Conclusion != "success" {
+				t.Fatal(e.notes())
+			}
+			most, now := 0, map[string]bool{}
+			for _, ev := range e.events.events {
+				switch ev.Type {
+				case event.StepStarted:
+					now[ev.Job+ev.Step] = true
+					most = max(most, len(now))
+				case event.StepFinished:
+					delete(now, ev.Job+ev.Step)
+				}
+			}
+			if most > tt.want {
+				t.Errorf("%d steps at once, want at most %d", most, tt.want)
+			}
+		})
+	}
+}
