@@ -22,6 +22,7 @@ import (
 // returns the exit code. With the argument "idle" it only holds its
 // container's namespaces.
 func Main(args []string) int {
+	around := preferForOOM()
 	if err := harden(); err != nil {
 		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
 		return 1
@@ -34,7 +35,7 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "guest: unknown argument %q\n", args[0])
 		return 2
 	}
-	if err := Serve(stdio{os.Stdin, os.Stdout}); err != nil {
+	if err := serve(stdio{os.Stdin, os.Stdout}, around); err != nil {
 		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
 		return 1
 	}
@@ -55,8 +56,10 @@ func (s stdio) Close() error {
 
 // Serve serves one runner over conn until it is gone, then kills every
 // process of the box.
-func Serve(conn io.ReadWriteCloser) error {
-	table, err := proc.NewTable(preferForOOM)
+func Serve(conn io.ReadWriteCloser) error { return serve(conn, nil) }
+
+func serve(conn io.ReadWriteCloser, around func(start func())) error {
+	table, err := proc.NewTable(around)
 	if err != nil {
 		return err
 	}

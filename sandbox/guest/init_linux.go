@@ -1,10 +1,12 @@
 package guest
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 
 // oomScore is added for the children, so that the kernel takes one of them
 // and not the guest.
-const oomScore = "500"
+const oomScore = 500
 
 // harden keeps the other processes of the box, which have the same user id,
 // from reaching this process's memory and files, and from ending it with a
@@ -34,10 +36,30 @@ func harden() error {
 	return nil
 }
 
-// preferForOOM marks a child. It fails where the child is gone already.
-func preferForOOM(pid int) {
-	if os.Getpid() == 1 {
-		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(oomScore), 0)
+// preferForOOM lets children be born with a raised oom_score_adj: it is the
+// guest's own for as long as a child is started.
+func preferForOOM() (around func(start func())) {
+	if os.Getpid() != 1 {
+		return nil
+	}
+	const file = "/proc/self/oom_score_adj"
+	own, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	before, _ := strconv.Atoi(string(bytes.TrimSpace(own)))
+	// Opened while that is still possible: an undumpable process's files are root's.
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(start func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = f.WriteAt([]byte(strconv.Itoa(min(before+oomScore, 1000))), 0)
+		start()
+		_, _ = f.WriteAt([]byte(strconv.Itoa(before)), 0)
 	}
 }
 

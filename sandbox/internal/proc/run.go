@@ -85,20 +85,20 @@ func (g *Group) start(p sandbox.Process) (*root, *os.Process, *streams, error) {
 		env = []string{}
 	}
 	t := g.table
-	t.fork.RLock()
-	proc, err := os.StartProcess(path, p.Argv, &os.ProcAttr{
-		Dir: p.Dir, Env: env, Files: outs.child[:],
-		Sys: &syscall.SysProcAttr{Setsid: true},
-	})
 	var r *root
-	if err == nil {
-		r = &root{pid: proc.Pid, group: g, env: p.Env}
-		t.add(r)
-		if t.onStart != nil {
-			t.onStart(proc.Pid)
+	var proc *os.Process
+	t.around(func() {
+		t.fork.RLock()
+		defer t.fork.RUnlock()
+		proc, err = os.StartProcess(path, p.Argv, &os.ProcAttr{
+			Dir: p.Dir, Env: env, Files: outs.child[:],
+			Sys: &syscall.SysProcAttr{Setsid: true},
+		})
+		if err == nil {
+			r = &root{pid: proc.Pid, group: g, env: p.Env}
+			t.add(r)
 		}
-	}
-	t.fork.RUnlock()
+	})
 	outs.closeChild()
 	if err != nil {
 		outs.abandon()

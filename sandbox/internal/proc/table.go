@@ -25,7 +25,7 @@ type Table struct {
 	// writing while adopted processes are reaped, so that the reaper never
 	// takes the exit status of a process it does not know yet.
 	fork    sync.RWMutex
-	onStart func(pid int)
+	around  func(start func())
 	devNull *os.File
 	buffers sync.Pool
 
@@ -49,9 +49,9 @@ type root struct {
 //nolint:gochecknoglobals // see above
 var Shared = sync.OnceValues(func() (*Table, error) { return NewTable(nil) })
 
-// NewTable makes this process the reaper of its orphaned descendants. onStart,
-// where not nil, is called right after each start.
-func NewTable(onStart func(pid int)) (*Table, error) {
+// NewTable makes this process the reaper of its orphaned descendants. Each
+// process is started inside a call of around, where that is not nil.
+func NewTable(around func(start func())) (*Table, error) {
 	if err := becomeSubreaper(); err != nil {
 		return nil, err
 	}
@@ -59,8 +59,11 @@ func NewTable(onStart func(pid int)) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	if around == nil {
+		around = func(start func()) { start() }
+	}
 	return &Table{
-		onStart:  onStart,
+		around:   around,
 		devNull:  null,
 		buffers:  sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }},
 		roots:    map[int]*root{},
