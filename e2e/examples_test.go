@@ -70,7 +70,7 @@ func TestExamplesOnTheHost(t *testing.T) {
 		"outputs.yml":   {"apples", "outcome failure, conclusion success", "picking up the pieces", "try: success, experiment: success"},
 		"sdk-agent.yml": {"read README.md", "A toy of one file."},
 	}
-	bin := filepath.Dir(buildForAction(t))
+	bin := buildExampleRunner(t)
 	model := scriptedModel(t, `
 scenarios:
   - name: explain
@@ -153,7 +153,7 @@ scenarios:
 			t.Fatalf("git %s: %v\n%s", args, err, out)
 		}
 	}
-	bin := staticForBoxes(t)
+	bin := buildExampleRunner(t)
 	for _, x := range readExamples(t) {
 		if x.name != "review.yml" {
 			continue
@@ -202,9 +202,9 @@ func scriptedModel(t *testing.T, scenarios string) string {
 	return server.URL
 }
 
-// staticForBoxes builds a herd-runner that also runs inside boxes and gives its
-// directory.
-func staticForBoxes(t *testing.T) string {
+// buildExampleRunner builds a herd-runner that also runs inside boxes, with the
+// flags of `make build`, and gives its directory.
+func buildExampleRunner(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "herd-examples-")
 	if err != nil {
@@ -215,7 +215,7 @@ func staticForBoxes(t *testing.T) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "herd-runner"), "../cmd/herd-runner")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", filepath.Join(dir, "herd-runner"), "../cmd/herd-runner")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

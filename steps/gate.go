@@ -122,14 +122,9 @@ func (r *run) readStrategy(sc *scope, st *jobState) error {
 		}
 		st.failFast = v
 	}
-	if s.MaxParallel != nil {
-		v, err := workflow.EvalNumber(s.MaxParallel, sc.env())
-		if err != nil {
-			return err
-		}
-		st.maxParallel = max(1, int(v))
-	}
-	return nil
+	var err error
+	st.maxParallel, err = workflow.EvalMaxParallel(s.MaxParallel, sc.env())
+	return err
 }
 
 // failJob ends a job whose gate can not be evaluated: it fails, it is never

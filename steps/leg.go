@@ -83,7 +83,7 @@ func (r *run) begin(n *workflow.Node, l *legState) {
 			maps.Copy(l.env, vars)
 		}
 		if n.Job.TimeoutMinutes != nil {
-			minutes, err := workflow.EvalNumber(n.Job.TimeoutMinutes, sc.env())
+			minutes, err := workflow.EvalTimeout(n.Job.TimeoutMinutes, sc.env())
 			if err != nil {
 				return err
 			}

@@ -196,11 +196,9 @@ func namedShell(name string) (shell, error) {
 		return shell{[][]string{{"python", "{0}"}, {"python3", "{0}"}}, ".py"}, nil
 	case "node":
 		return shell{[][]string{{"node", "{0}"}}, ".js"}, nil
-	case "pwsh":
-		return shell{[][]string{{"pwsh", "-command", ". '{0}'"}}, ".ps1"}, nil
 	}
 	if !strings.Contains(name, "{0}") {
-		return shell{}, fmt.Errorf("shell: %q is not known; use bash, sh, python, node, pwsh, or a command line with {0} for the script", name)
+		return shell{}, fmt.Errorf("shell: %q is not known; use bash, sh, python, node, or a command line with {0} for the script", name)
 	}
 	return shell{[][]string{strings.Fields(name)}, ".sh"}, nil
 }

@@ -17,9 +17,6 @@ import (
 // hashFilesTimeout bounds one hashFiles call; GitHub's bound.
 const hashFilesTimeout = 2 * time.Minute
 
-// maxStepTimeout keeps absurd timeouts inside what a time.Duration holds.
-const maxStepTimeout = 366 * 24 * time.Hour
-
 // stepRun is one step being executed.
 type stepRun struct {
 	*run
@@ -114,11 +111,11 @@ func (s *stepRun) attempts(ctx context.Context) attemptEnd {
 		return problem(err)
 	}
 	if s.step.TimeoutMinutes != nil {
-		minutes, err := workflow.EvalNumber(s.step.TimeoutMinutes, s.sc.env())
+		minutes, err := workflow.EvalTimeout(s.step.TimeoutMinutes, s.sc.env())
 		if err != nil {
 			return problem(err)
 		}
-		s.deadline = s.Now().Add(min(time.Duration(min(minutes, 1e6)*float64(time.Minute)), maxStepTimeout))
+		s.deadline = s.Now().Add(time.Duration(minutes * float64(time.Minute)))
 	}
 	for s.attempt = 1; ; s.attempt++ {
 		end := s.once(ctx)
@@ -187,7 +184,7 @@ func (s *stepRun) timeoutMessage() string {
 	if s.deadline.IsZero() || (!s.leg.cleanupAt.IsZero() && s.leg.cleanupAt.Before(s.deadline)) {
 		return "the clean-up steps of a cancelled job have " + cleanupTime.String()
 	}
-	minutes, _ := workflow.EvalNumber(s.step.TimeoutMinutes, s.sc.env())
+	minutes, _ := workflow.EvalTimeout(s.step.TimeoutMinutes, s.sc.env())
 	return fmt.Sprintf("timeout-minutes: %v is over", minutes)
 }
 

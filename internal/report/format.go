@@ -57,10 +57,6 @@ func pad(text string, n int) string {
 	return text + strings.Repeat(" ", max(n-width(text), 0))
 }
 
-func padLeft(text string, n int) string {
-	return strings.Repeat(" ", max(n-width(text), 0)) + text
-}
-
 // Duration prints d as a person reads it: 40ms, 2.1s, 1m05s, 2h03m.
 func Duration(d time.Duration) string {
 	switch {

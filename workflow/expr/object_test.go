@@ -75,7 +75,7 @@ func TestFromGo(t *testing.T) {
 }
 
 func TestAppendJSONIsJSON(t *testing.T) {
-	v := FromGo(map[string]any{"inf": math.Inf(-1), "tiny": 1e-9, "big": 1e300, "bytes": "\xff\x00\u2028\"", "n": -0.0})
+	v := FromGo(map[string]any{"inf": math.Inf(-1), "tiny": 1e-9, "big": 1e300, "bytes": "\xff\x00\u2028\"", "n": math.Copysign(0, -1)})
 	data := AppendJSON(nil, v)
 	if !json.Valid(data) {
 		t.Errorf("%s is no JSON", data)
