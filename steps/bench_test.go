@@ -27,6 +27,18 @@ func wide(n int) string {
 	return b.String()
 }
 
+// jobs gives n jobs, each needing the one before it.
+func jobs(n int) string {
+	var b strings.Builder
+	b.WriteString("jobs:\n")
+	needs := ""
+	for i := range n {
+		fmt.Fprintf(&b, "  j%d: {%ssteps: [{shell: sh, run: \"true\"}]}\n", i, needs)
+		needs = fmt.Sprintf("needs: j%d, ", i)
+	}
+	return b.String()
+}
+
 // BenchmarkHostSteps is the cost of a step that does nothing, beside the bare
 // start of its process.
 func BenchmarkHostSteps(b *testing.B) {
@@ -41,7 +53,7 @@ func BenchmarkHostSteps(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "µs/step")
 	})
-	for name, src := range map[string]string{"chain": chain(n), "wide": wide(n)} {
+	for name, src := range map[string]string{"steps of one job": chain(n), "independent jobs": wide(n), "jobs in a chain": jobs(n)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				e := prepare(b, src)

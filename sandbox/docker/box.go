@@ -71,6 +71,9 @@ func (x *box) start(ctx context.Context) error {
 	if verr != nil {
 		return verr
 	}
+	if err := x.confined(); err != nil {
+		return err
+	}
 	x.fillInfo()
 	return nil
 }
@@ -78,9 +81,15 @@ func (x *box) start(ctx context.Context) error {
 // launch creates a container, attaches to it and starts it. The id is set also
 // when a later part fails.
 func (b *Backend) launch(ctx context.Context, req request) (*attached, string, error) {
-	created, err := b.api.ContainerCreate(ctx, req.Config, req.Host, req.Network, nil, "")
+	// Not to be cancelled half-way: the engine would go on making it unseen.
+	unbroken, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	created, err := b.api.ContainerCreate(unbroken, req.Config, req.Host, req.Network, nil, "")
 	if err != nil {
 		return nil, "", createError(err)
+	}
+	if ctx.Err() != nil {
+		return nil, created.ID, fail(sandbox.KindStart, "start box", ctx.Err())
 	}
 	for _, w := range created.Warnings {
 		b.opts.Notice("the engine warns: " + w)
@@ -110,6 +119,25 @@ func (b *Backend) verify(ctx context.Context, id string, req request) error {
 		}
 	}
 	return nil
+}
+
+// confined checks in the box itself what the engine's inspect can not tell,
+// where nothing was asked that changes it.
+func (x *box) confined() error {
+	s := x.spec
+	if s.Privileged || len(s.HostConfig) > 0 || (s.OCIRuntime != "" && s.OCIRuntime != "runc") {
+		return nil
+	}
+	seccomp, noNewPrivs, capEff := x.client.Confinement()
+	if seccomp == "2" && noNewPrivs == "1" && strings.Trim(capEff, "0") == "" && capEff != "" {
+		return nil
+	}
+	return &sandbox.Error{
+		Kind: sandbox.KindConfig, Op: "check container",
+		Hint: "the engine must run with its default seccomp profile (see docker info, Security Options)",
+		Err: fmt.Errorf("the box is weaker than asked: seccomp mode %q, no-new-privileges %q, capabilities %q; expected 2, 1 and none",
+			seccomp, noNewPrivs, capEff),
+	}
 }
 
 func (x *box) startFailed(ctx context.Context, err error) error {
@@ -220,7 +248,7 @@ func (x *box) Close(ctx context.Context) error {
 		x.closed = true
 		x.mu.Unlock()
 		if x.client != nil {
-			x.client.Close() // the guest kills everything and exits
+			x.client.Close(ctx) // the guest kills everything and exits
 		}
 		if x.spec.Keep {
 			x.err = x.backend.keep(ctx, x)
@@ -236,7 +264,7 @@ func (x *box) Close(ctx context.Context) error {
 func (x *box) discard(ctx context.Context) {
 	x.closing.Do(func() {
 		if x.client != nil {
-			x.client.Close()
+			x.client.Close(ctx)
 		} else if x.streams != nil {
 			_ = x.streams.Close()
 		}

@@ -61,8 +61,13 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 	if opts.Notice == nil {
 		opts.Notice = func(string) {}
 	}
-	if _, err := os.Stat(opts.Runner); err != nil {
+	if st, err := os.Stat(opts.Runner); err != nil {
 		return nil, fail(sandbox.KindConfig, "open docker backend", fmt.Errorf("the runner's executable: %w", err))
+	} else if st.Mode().Perm()&0o005 != 0o005 {
+		return nil, &sandbox.Error{
+			Kind: sandbox.KindConfig, Op: "open docker backend", Hint: "chmod a+rx " + opts.Runner,
+			Err: fmt.Errorf("the runner's executable %s can not be run by the user of a box: its mode is %s", opts.Runner, st.Mode().Perm()),
+		}
 	}
 	clientOpts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if opts.Host != "" {
@@ -158,7 +163,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	b.boxes[x] = struct{}{}
 	b.mu.Unlock()
 	if err := x.start(ctx); err != nil {
-		x.discard(ctx)
+		x.discard(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	return x, nil

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/yamux"
@@ -137,6 +138,7 @@ func (s *server) greet(control *yamux.Stream) (*wire.Reader, error) {
 		return nil, fmt.Errorf("read hello: %w", err)
 	}
 	mine := wire.Hello{Version: wire.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	mine.Seccomp, mine.NoNewPrivs, mine.CapEff = confinement()
 	if hello.Version != wire.Version {
 		mine.Problem = fmt.Sprintf("the guest speaks version %d, the runner %d", wire.Version, hello.Version)
 	} else if hello.Gateway {
@@ -168,4 +170,24 @@ func (s *server) control(r *wire.Reader) {
 			p.killOnce.Do(func() { close(p.kill) })
 		}
 	}
+}
+
+// confinement reads what the kernel keeps this process, and so the box, from.
+func confinement() (seccomp, noNewPrivs, capEff string) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return "", "", ""
+	}
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); key {
+		case "Seccomp":
+			seccomp = value
+		case "NoNewPrivs":
+			noNewPrivs = value
+		case "CapEff":
+			capEff = value
+		}
+	}
+	return seccomp, noNewPrivs, capEff
 }

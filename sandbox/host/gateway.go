@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"net"
 	"sync"
 )
@@ -51,8 +52,9 @@ func (g *gateway) enter(conn net.Conn) bool {
 	return true
 }
 
-// close cuts every connection and waits for the handlers.
-func (g *gateway) close() {
+// close cuts every connection and waits for the handlers, at most until ctx is
+// done.
+func (g *gateway) close(ctx context.Context) {
 	_ = g.listener.Close()
 	g.mu.Lock()
 	g.closed = true
@@ -60,5 +62,13 @@ func (g *gateway) close() {
 		_ = c.Close()
 	}
 	g.mu.Unlock()
-	g.wg.Wait()
+	over := make(chan struct{})
+	go func() {
+		g.wg.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
 }

@@ -90,13 +90,13 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	}
 	x := &box{backend: b, info: b.info(spec)}
 	if err := x.prepare(spec); err != nil {
-		x.release()
+		x.release(ctx)
 		return nil, startError("start host box", err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		x.release()
+		x.release(ctx)
 		return nil, startError("start host box", errors.New("the backend is closed"))
 	}
 	x.group = table.NewGroup()
@@ -172,9 +172,9 @@ func (x *box) prepare(spec sandbox.Spec) error {
 	return nil
 }
 
-func (x *box) release() {
+func (x *box) release(ctx context.Context) {
 	if x.gateway != nil {
-		x.gateway.close()
+		x.gateway.close(ctx)
 	}
 	if x.tempDir != "" {
 		_ = os.RemoveAll(x.tempDir)
@@ -190,7 +190,7 @@ func (x *box) Exec(ctx context.Context, p sandbox.Process) (sandbox.Exit, error)
 func (x *box) Close(ctx context.Context) error {
 	x.closing.Do(func() {
 		x.err = x.group.Close(ctx)
-		x.release()
+		x.release(ctx)
 		x.backend.mu.Lock()
 		delete(x.backend.boxes, x)
 		x.backend.mu.Unlock()

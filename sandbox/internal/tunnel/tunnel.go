@@ -97,14 +97,28 @@ func (c *Client) Gateway() string { return c.hello.GatewayAddr }
 // Platform is what the guest was built for.
 func (c *Client) Platform() (os, arch string) { return c.hello.OS, c.hello.Arch }
 
+// Confinement is what the guest found to hold for itself when it greeted:
+// lines of /proc/self/status.
+func (c *Client) Confinement() (seccomp, noNewPrivs, capEff string) {
+	return c.hello.Seccomp, c.hello.NoNewPrivs, c.hello.CapEff
+}
+
 // Done is closed when the tunnel has ended.
 func (c *Client) Done() <-chan struct{} { return c.session.CloseChan() }
 
 // Close ends the tunnel; the guest then kills everything and exits. It waits
-// for the gateway's handlers.
-func (c *Client) Close() {
+// for the gateway's handlers, at most until ctx is done.
+func (c *Client) Close(ctx context.Context) {
 	_ = c.session.Close()
-	c.wg.Wait()
+	over := make(chan struct{})
+	go func() {
+		c.wg.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-ctx.Done():
+	}
 }
 
 // Broken is the first rule the guest broke, nil if none.

@@ -98,10 +98,10 @@ func (b *box) Exec(ctx context.Context, p sandbox.Process) (sandbox.Exit, error)
 	return b.client.Exec(ctx, p, b.info.Workdir)
 }
 
-func (b *box) Close(context.Context) error {
+func (b *box) Close(ctx context.Context) error {
 	select {
 	case b.closed <- struct{}{}:
-		b.client.Close()
+		b.client.Close(ctx)
 		return b.cmd.Wait()
 	default:
 		return nil
@@ -147,7 +147,7 @@ func TestTheEndOfTheStreamEndsEveryProcess(t *testing.T) {
 		done <- err
 	}()
 	<-up
-	x.client.Close()
+	x.client.Close(t.Context())
 	wait(t, "exec returns", func() error { return <-done })
 	wait(t, "the guest exits", x.cmd.Wait)
 }

@@ -68,6 +68,10 @@ type Hello struct {
 	// GatewayAddr is where the guest listens.
 	GatewayAddr string `json:",omitempty"`
 	OS, Arch    string `json:",omitempty"`
+	// Seccomp, NoNewPrivs and CapEff are the guest's lines of
+	// /proc/self/status: what really holds, told before anything else runs
+	// in the box.
+	Seccomp, NoNewPrivs, CapEff string `json:",omitempty"`
 	// Problem is why the guest can not work.
 	Problem string `json:",omitempty"`
 }
