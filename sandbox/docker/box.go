@@ -263,6 +263,8 @@ func (x *box) Close(ctx context.Context) error {
 // discard removes what a failed start has made.
 func (x *box) discard(ctx context.Context) {
 	x.closing.Do(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
 		if x.client != nil {
 			x.client.Close(ctx)
 		} else if x.streams != nil {

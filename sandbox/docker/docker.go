@@ -163,7 +163,7 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	b.boxes[x] = struct{}{}
 	b.mu.Unlock()
 	if err := x.start(ctx); err != nil {
-		x.discard(context.WithoutCancel(ctx))
+		x.discard(ctx)
 		return nil, err
 	}
 	return x, nil

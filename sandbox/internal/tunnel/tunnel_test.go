@@ -54,7 +54,7 @@ func (backend) Close(context.Context) error                     { return nil }
 
 func (backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{guestEnv + "=1"}
+	cmd.Env = []string{guestEnv + "=1", "GORACE=atexit_sleep_ms=0"}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
