@@ -273,7 +273,7 @@ func (x *box) discard(ctx context.Context) {
 		if x.id != "" {
 			x.err = x.backend.remove(ctx, x.id)
 		}
-		x.gone(x.err == nil)
+		x.gone(false) // the slot may have been the reason
 	})
 }
 

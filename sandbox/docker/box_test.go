@@ -222,6 +222,28 @@ func TestBoxesAtTheSameTimeDoNotShareANetwork(t *testing.T) {
 	}
 }
 
+func TestADeadSlotIsNotUsedTwice(t *testing.T) {
+	b := open(t)
+	if err := b.Prewarm(t.Context(), testSpec(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	x := startBox(t, b)
+	host := "herd-runner.host=" + hostOf(t, x)
+	if err := x.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range labelled(t, host, "herd-runner.role=idle") {
+		if err := engine(t).api.ContainerRemove(t.Context(), c.ID, container.RemoveOptions{Force: true}); err != nil && !strings.Contains(err.Error(), "in progress") {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the idle container is gone", func() bool { return len(labelled(t, host)) == 0 })
+	if _, err := b.Start(t.Context(), testSpec(t)); err == nil {
+		t.Error("a box joined a container that is gone")
+	}
+	startBox(t, b)
+}
+
 func TestBridgeBoxesDoNotReachEachOther(t *testing.T) {
 	b := open(t)
 	bridge := func(s *sandbox.Spec) { s.Network.Mode = "" }
