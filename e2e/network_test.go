@@ -26,7 +26,7 @@ const probes = `
           try dns              getent hosts example.com
           try dns-direct       bash -c 'exec 3<>/dev/tcp/192.0.2.53/53'
           try udp              bash -c 'exec 3<>/dev/udp/192.0.2.1/443 && echo x >&3'
-          try icmp             ping -c 1 -W 2 "${HOST_ADDR%:*}"
+          try icmp             perl -MSocket -e 'socket(my $s, PF_INET, SOCK_DGRAM, 1) or socket($s, PF_INET, SOCK_RAW, 1) or exit 1; send($s, pack("C2n3", 8, 0, 0, 1, 1), 0, sockaddr_in(0, inet_aton($ARGV[0]))) or exit 1' "${HOST_ADDR%:*}"
           try engine-socket    test -e /var/run/docker.sock
           echo "interfaces: $(ls /sys/class/net | tr '\n' ' ')"
           echo "routes: $(tail -n +2 /proc/net/route | wc -l)"
