@@ -152,6 +152,19 @@ type Step struct {
 	ContinueOnError  *Value
 	Retry            *Value
 
+	// Needs are the steps this one starts after, in place of the step before
+	// it; HasNeeds says that the key is there, if only as an empty list.
+	Needs    []Name
+	HasNeeds bool
+	// Background says that the next step does not wait for this one.
+	Background bool
+	// A control step runs nothing itself: Wait waits for background steps,
+	// WaitAll for all that began so far, Cancel ends one. A `parallel:` group
+	// is its steps in the background and a Wait for them.
+	Wait    []Name
+	WaitAll bool
+	Cancel  *Name
+
 	// Runtime, Docker, Workspace are merged: workflow defaults, then job
 	// defaults, then the job's block, then the step's own, nearest key wins.
 	// Short forms are already spelled out (see Merge). nil: said nowhere.
@@ -159,6 +172,19 @@ type Step struct {
 
 	idAt     *Value // the declared id as written
 	reported bool   // what it would run is already reported as wrong
+}
+
+// IsControl says whether the step only waits for others or ends one.
+func (s *Step) IsControl() bool { return len(s.Wait) > 0 || s.WaitAll || s.Cancel != nil }
+
+// IsConcurrent says whether steps of the job may run at the same time.
+func (j *Job) IsConcurrent() bool {
+	for _, s := range j.Steps {
+		if s.Background || s.HasNeeds {
+			return true
+		}
+	}
+	return false
 }
 
 // IsAgent says whether the step drives an agent.

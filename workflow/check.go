@@ -12,6 +12,7 @@ func Check(w *Workflow) []Problem {
 	c.gather()
 	c.checkExpressions()
 	c.checkSteps()
+	c.checkConcurrent()
 	c.checkNumbers()
 	c.checkMatrices()
 	c.checkInputs()

@@ -69,7 +69,11 @@ func (c *checker) jobExpressions(job *Job) {
 		c.expressions(job.Strategy.MaxParallel, in+"strategy", s)
 	}
 	for _, step := range job.Steps {
-		c.stepExpressions(step, scope{s.job, step.Index})
+		before := step.Index
+		if step.HasNeeds {
+			before = len(job.Steps)
+		}
+		c.stepExpressions(step, scope{s.job, before})
 	}
 }
 

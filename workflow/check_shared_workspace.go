@@ -19,6 +19,7 @@ func (c *checker) checkSharedWorkspace() {
 	writers := newBitset(len(order))
 	ancestors := make([]bitset, len(order))
 	for i, job := range order {
+		c.checkParallelAgents(job)
 		index[job] = i
 		ancestors[i] = newBitset(len(order))
 		for _, need := range c.needed(job) {
@@ -48,14 +49,15 @@ func (c *checker) checkSharedWorkspace() {
 // workspace.
 func sharedWriter(job *Job) *Step {
 	for _, s := range job.Steps {
-		if !s.IsAgent() {
-			continue
-		}
-		if s.Workspace == nil || s.Workspace.template() == nil && s.Workspace.Text == WorkspaceShared {
+		if writesShared(s) {
 			return s
 		}
 	}
 	return nil
+}
+
+func writesShared(s *Step) bool {
+	return s.IsAgent() && (s.Workspace == nil || s.Workspace.template() == nil && s.Workspace.Text == WorkspaceShared)
 }
 
 // parallelLegs says whether job may have two legs that run at the same time.
@@ -109,6 +111,8 @@ type bitset []uint64
 func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
 
 func (b bitset) set(i int) { b[i/64] |= 1 << (i % 64) }
+
+func (b bitset) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
 func (b bitset) or(other bitset) {
 	for i := range b {

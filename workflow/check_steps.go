@@ -21,8 +21,17 @@ func (c *checker) checkStep(s *Step) {
 			kinds++
 		}
 	}
+	controls := 0
+	for _, is := range []bool{len(s.Wait) > 0, s.WaitAll, s.Cancel != nil} {
+		if is {
+			controls++
+		}
+	}
 	switch {
 	case s.reported:
+	case controls > 0 && kinds+controls > 1:
+		c.add(SeverityError, "step", s.Pos, 1, "make two steps of it", "a step that waits for others or ends one does nothing else")
+	case controls > 0:
 	case kinds == 0:
 		c.add(SeverityError, "step", s.Pos, 1, "add `run:` or `prompt:`", "a step needs `run`, `prompt` or `prompt-file`")
 	case kinds > 1 && s.Run != nil:

@@ -1,7 +1,5 @@
 package workflow
 
-import "strconv"
-
 func jobKeys() []string {
 	return []string{"name", "needs", "if", "runs-on", "env", "defaults", "strategy", "continue-on-error", "timeout-minutes",
 		"concurrency", "environment", "permissions", "outputs", "runtime", "docker", "workspace", "steps"}
@@ -92,14 +90,12 @@ func (p *fileParser) steps(job *Job, steps *Value, reused bool) {
 		return
 	}
 	p.inherit(job)
-	for i, item := range steps.Items {
-		step := &Step{ID: "step-" + strconv.Itoa(i+1), Index: i, Pos: item.Pos}
-		if item.Kind != Mapping {
-			p.errorf(item, "type", "write `- run: …` or `- prompt: …`", "a step must be a mapping, found %s", describe(item))
+	for _, item := range steps.Items {
+		if item.Kind == Mapping && item.Get("parallel") != nil {
+			p.parallel(job, item)
 			continue
 		}
-		job.Steps = append(job.Steps, step)
-		p.step(job, step, item)
+		p.appendStep(job, item)
 	}
 }
 

@@ -2,7 +2,7 @@ package workflow
 
 func stepKeys() []string {
 	return []string{"id", "name", "if", "run", "prompt", "prompt-file", "env", "shell", "working-directory", "timeout-minutes",
-		"continue-on-error", "retry", "runtime", "docker", "workspace"}
+		"continue-on-error", "retry", "runtime", "docker", "workspace", "needs", "background", "wait", "wait-all", "cancel", "parallel"}
 }
 
 func (p *fileParser) step(job *Job, s *Step, v *Value) {
@@ -47,10 +47,24 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 		case "uses":
 			s.reported = true
 			p.notYet(e.Key)
-		case "parallel", "wait", "wait-all", "cancel":
-			s.reported = true
-			p.notYet(e.Key)
-		case "with", "background", "needs":
+		case "needs":
+			s.Needs, s.HasNeeds = p.names(e), true
+		case "background":
+			s.Background = p.flag(e)
+		case "wait":
+			s.Wait = p.names(e)
+			s.reported = s.reported || len(s.Wait) == 0
+		case "wait-all":
+			s.WaitAll = isNull(e.Value) || p.flag(e)
+			s.reported = s.reported || !s.WaitAll
+		case "cancel":
+			if names := p.names(e); len(names) == 1 {
+				s.Cancel = &names[0]
+			} else {
+				s.reported = true
+				p.errorf(e.Value, "type", "write `cancel: ID` of one background step", "`cancel` takes one step")
+			}
+		case "with":
 			p.notYet(e.Key)
 		default:
 			p.unknown(e.Key, "a step", stepKeys())

@@ -80,13 +80,9 @@ func (p *Plan) Expand(gate *Node, matrix expr.Value) ([]*Node, error) {
 	}
 	nodes := make([]*Node, 0, len(legs)*(len(job.Steps)+1))
 	for _, leg := range legs {
-		before := gate
-		for _, step := range job.Steps {
-			n := &Node{ID: leg.ID + "/" + step.ID, Kind: StepNode, Job: job, Leg: leg, Step: step, Needs: []*Node{before}}
-			nodes = append(nodes, n)
-			before = n
-		}
-		legEnd := &Node{ID: leg.ID + ":leg", Kind: LegEnd, Job: job, Leg: leg, Needs: []*Node{before}}
+		stepNodes, last := p.lowerSteps(gate, leg)
+		nodes = append(nodes, stepNodes...)
+		legEnd := &Node{ID: leg.ID + ":leg", Kind: LegEnd, Job: job, Leg: leg, Needs: last}
 		nodes = append(nodes, legEnd)
 		end.Needs = append(end.Needs, legEnd)
 	}
