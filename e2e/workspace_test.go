@@ -177,10 +177,7 @@ func TestProjectOfAnOrdinaryUser(t *testing.T) {
 	m := newMachine(t)
 	dir := newRepository(t, map[string]string{"a.txt": "one\n"})
 	if os.Getuid() == 0 {
-		m.as = []string{"setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", "--inh-caps=-all", "--"}
-		if group, ok := fileStat("/var/run/docker.sock"); ok {
-			m.as[3] = fmt.Sprintf("--groups=%d", group.Gid)
-		}
+		m.become(t)
 		openTo(t, dir, m.state)
 	}
 	m.run(t, dir, `
@@ -199,6 +196,16 @@ jobs:
 		}
 	}
 	m.wantNothingLeft(t, dir)
+}
+
+// become makes the machine's user an ordinary one who may use the engine.
+func (m *machine) become(t *testing.T) {
+	t.Helper()
+	groups := "--clear-groups"
+	if socket, ok := fileStat("/var/run/docker.sock"); ok {
+		groups = fmt.Sprintf("--groups=%d", socket.Gid)
+	}
+	m.as = []string{"setpriv", fmt.Sprintf("--reuid=%d", ordinaryUser), fmt.Sprintf("--regid=%d", ordinaryUser), groups, "--inh-caps=-all", "--"}
 }
 
 // openTo lets the ordinary user reach dir, and makes state and HOME theirs.
