@@ -2,20 +2,15 @@ package e2e
 
 import (
 	"context"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/herd-runner/herd-runner/internal/fakemodel"
 	"github.com/herd-runner/herd-runner/workflow"
 )
-
-const exampleTime = 2 * time.Minute
 
 // example is a file of examples/workflows.
 type example struct {
@@ -70,8 +65,7 @@ func TestExamplesOnTheHost(t *testing.T) {
 		"outputs.yml":   {"apples", "outcome failure, conclusion success", "picking up the pieces", "try: success, experiment: success"},
 		"sdk-agent.yml": {"read README.md", "A toy of one file."},
 	}
-	bin := buildExampleRunner(t)
-	model := scriptedModel(t, `
+	model := newModel(t, `
 scenarios:
   - name: explain
     prompt: say in two sentences what it is
@@ -90,8 +84,8 @@ scenarios:
 				t.Fatalf("say here what %s prints", x.name)
 			}
 			project := t.TempDir()
-			writeActionFile(t, filepath.Join(project, "README.md"), "# Toy\n")
-			out := runExample(t, x, bin, project, model)
+			write(t, filepath.Join(project, "README.md"), "# Toy\n")
+			out := runExample(t, x, project, t.TempDir(), model.url)
 			for _, line := range want[x.name] {
 				if !strings.Contains(out, line) {
 					t.Errorf("the output lacks %q:\n%s", line, out)
@@ -107,10 +101,8 @@ scenarios:
 // TestExampleReview lets the findings of one agent become the legs of another,
 // in boxes and with the real CLI; only the model is scripted.
 func TestExampleReview(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a Docker engine and the agent image")
-	}
-	model := scriptedModel(t, `
+	e := needEngine(t)
+	model := newModel(t, `
 scenarios:
   - name: review
     prompt: with an eye on error handling
@@ -142,25 +134,16 @@ scenarios:
       - text: Fixed.
         usage: {input: 900, output: 10}
 `)
-	project := t.TempDir()
-	writeActionFile(t, filepath.Join(project, "a.txt"), "teh end\n")
-	writeActionFile(t, filepath.Join(project, "b.txt"), "you adn me\n")
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"},
-		{"-c", "user.name=test", "-c", "user.email=test@example.invalid", "commit", "-q", "-m", "start"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = project
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %s: %v\n%s", args, err, out)
-		}
-	}
-	bin := buildExampleRunner(t)
+	project := newRepository(t, map[string]string{"a.txt": "teh end\n", "b.txt": "you adn me\n"})
 	for _, x := range readExamples(t) {
 		if x.name != "review.yml" {
 			continue
 		}
-		out := runExample(t, x, bin, project, model)
+		state := t.TempDir()
+		t.Cleanup(func() { e.removeBoxes(t, filepath.Join(state, "state")) })
+		out := runExample(t, x, project, state, model.url)
 		for name, want := range map[string]string{"a.txt": "the end\n", "b.txt": "you and me\n"} {
-			if got := readActionFile(t, filepath.Join(project, name)); got != want {
+			if got := read(t, filepath.Join(project, name)); got != want {
 				t.Errorf("%s is %q, want %q:\n%s", name, got, want, out)
 			}
 		}
@@ -172,53 +155,20 @@ scenarios:
 	t.Fatal("there is no examples/workflows/review.yml")
 }
 
-// runExample runs the example's own command in project, which gets a copy of it.
-func runExample(t *testing.T, x example, bin, project, model string) string {
+// runExample runs the example's own command in project, which gets a copy of
+// it; home is where the runner keeps its state.
+func runExample(t *testing.T, x example, project, home, model string) string {
 	t.Helper()
-	writeActionFile(t, filepath.Join(project, "examples/workflows", x.name), string(x.src))
-	ctx, cancel := context.WithTimeout(t.Context(), exampleTime)
+	write(t, filepath.Join(project, "examples/workflows", x.name), string(x.src))
+	ctx, cancel := context.WithTimeout(t.Context(), runTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(x.command, "…", "test-key"))
 	cmd.Dir = project
-	state := t.TempDir()
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "NO_COLOR=1", "GITHUB_ACTIONS=", "ANTHROPIC_BASE_URL="+model,
-		"XDG_CONFIG_HOME="+state, "XDG_STATE_HOME="+state)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(built(t).herd)+":"+os.Getenv("PATH"), "NO_COLOR=1", "GITHUB_ACTIONS=",
+		"ANTHROPIC_BASE_URL="+model, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "XDG_STATE_HOME="+filepath.Join(home, "state"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", x.command, err, out)
 	}
 	return string(out)
-}
-
-// scriptedModel serves the scenarios and gives the server's URL.
-func scriptedModel(t *testing.T, scenarios string) string {
-	t.Helper()
-	parsed, err := fakemodel.ParseScenarios([]byte(scenarios))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewServer(fakemodel.Handler(fakemodel.Options{Scenarios: parsed}))
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
-// buildExampleRunner builds a herd-runner that also runs inside boxes, with the
-// flags of `make build`, and gives its directory.
-func buildExampleRunner(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "herd-examples-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	// The box's user, who is not the owner, starts it.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", filepath.Join(dir, "herd-runner"), "../cmd/herd-runner")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return dir
 }
