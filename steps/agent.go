@@ -76,7 +76,7 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 
 	// What ran in the leg's shared boxes must not meet the agent's work, nor
 	// see what comes after it.
-	defer s.leg.boxes.dropBoxes(ctx, s.run)
+	defer s.leg.boxes.drop(ctx, s.run)
 	box, err := s.startBox(ctx, a, s.step.ID, model)
 	if err != nil {
 		return boxFailed(err)
@@ -94,7 +94,7 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	end := s.drive(ctx, box, rt.Decode(task), cmd, driven{model, closeModel, life})
 	view := model.View()
 	s.agent.add(view.Usage)
-	s.leg.usage = s.leg.usage.Add(view.Usage)
+	s.leg.spend(view.Usage)
 	return end
 }
 
@@ -206,7 +206,7 @@ func (s *stepRun) agentOutputs(res runtimes.Result, end attemptEnd, view runtime
 // its runtime needs; command files (GITHUB_OUTPUT …) it does not get.
 // Values that hold a secret stay outside unless the policy lets them in.
 func (s *stepRun) agentEnv(info sandbox.Info, runtime map[string]string) []string {
-	own := maps.Clone(s.leg.env)
+	own := maps.Clone(s.sc.view.env)
 	maps.Copy(own, s.sc.stepEnv)
 	if !s.AgentSecrets {
 		maps.DeleteFunc(own, func(_, v string) bool { return s.Masker.Contains(v) })

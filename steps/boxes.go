@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -14,9 +15,18 @@ import (
 const closeTime = time.Minute
 
 // legBoxes are the boxes that the run: steps of a leg share, by what they asked
-// for. Steps of a leg run one after the other, so there is no lock.
+// for. Safe for concurrent use.
 type legBoxes struct {
-	open map[string]sandbox.Box
+	mu   sync.Mutex
+	open map[string]*sharedBox
+}
+
+// sharedBox is a box with the steps that use it now. A dropped one takes no
+// further step and is closed when the last has left it.
+type sharedBox struct {
+	sandbox.Box
+	users   int
+	dropped bool
 }
 
 // asked is what a step asks of its box, evaluated and allowed.
@@ -42,28 +52,59 @@ func (s *stepRun) ask() (asked, error) {
 	return asked{d, mode}, nil
 }
 
-// sharedBox gives the box of a run: step, started if the leg has none like it.
-func (s *stepRun) sharedBox(ctx context.Context, a asked) (sandbox.Box, error) {
-	key := "host"
-	if !a.docker.Host {
-		d, err := json.Marshal(a.docker)
-		if err != nil {
-			return nil, err
-		}
-		key = a.mode + string(d)
-	}
-	if box := s.leg.boxes.open[key]; box != nil {
-		return box, nil
-	}
-	box, err := s.startBox(ctx, a, "", nil)
+// useBox gives the box of a run: step, started if the leg has none like it. The
+// caller leaves it with leaveBox.
+func (s *stepRun) useBox(ctx context.Context, a asked) (*sharedBox, error) {
+	key, err := a.key()
 	if err != nil {
 		return nil, err
 	}
-	if s.leg.boxes.open == nil {
-		s.leg.boxes.open = map[string]sandbox.Box{}
+	boxes := &s.leg.boxes
+	boxes.mu.Lock()
+	defer boxes.mu.Unlock()
+	shared := boxes.open[key]
+	if shared == nil {
+		box, err := s.startBox(ctx, a, "", nil)
+		if err != nil {
+			return nil, err
+		}
+		shared = &sharedBox{Box: box}
+		if boxes.open == nil {
+			boxes.open = map[string]*sharedBox{}
+		}
+		boxes.open[key] = shared
 	}
-	s.leg.boxes.open[key] = box
-	return box, nil
+	shared.users++
+	return shared, nil
+}
+
+// leaveBox ends the use of a shared box. A broken one takes no further step.
+func (s *stepRun) leaveBox(ctx context.Context, shared *sharedBox, broken bool) {
+	boxes := &s.leg.boxes
+	boxes.mu.Lock()
+	defer boxes.mu.Unlock()
+	shared.users--
+	for key, open := range boxes.open {
+		if broken && open == shared {
+			delete(boxes.open, key)
+			shared.dropped = true
+		}
+	}
+	if shared.dropped && shared.users == 0 {
+		s.closeLater(ctx, shared.Box)
+	}
+}
+
+// hostKey is the key of the "box" that is the bare host.
+const hostKey = "host"
+
+// key is the same for steps that may share a box.
+func (a asked) key() (string, error) {
+	if a.docker.Host {
+		return hostKey, nil
+	}
+	d, err := json.Marshal(a.docker)
+	return a.mode + string(d), err
 }
 
 // startBox starts a box. step is empty for one that the leg's run: steps share.
@@ -102,22 +143,28 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 // hostMode asks the workspace for the directories of a step without a box.
 const hostMode = "host"
 
-// dropBoxes lets the leg's shared boxes go: what ran in them must not see what
-// comes after an agent step.
-func (b *legBoxes) dropBoxes(ctx context.Context, r *run) {
-	for key, box := range b.open {
-		if key == "host" {
-			continue
-		}
-		delete(b.open, key)
-		r.closeLater(ctx, box)
-	}
+// drop lets the leg's shared boxes go: what ran in them must not see what comes
+// after an agent step. The host stays.
+func (b *legBoxes) drop(ctx context.Context, r *run) {
+	b.letGo(ctx, r, func(key string) bool { return key != hostKey })
 }
 
 func (b *legBoxes) closeAll(ctx context.Context, r *run) {
-	for key, box := range b.open {
+	b.letGo(ctx, r, func(string) bool { return true })
+}
+
+func (b *legBoxes) letGo(ctx context.Context, r *run, which func(key string) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, shared := range b.open {
+		if !which(key) {
+			continue
+		}
 		delete(b.open, key)
-		r.closeLater(ctx, box)
+		shared.dropped = true
+		if shared.users == 0 {
+			r.closeLater(ctx, shared.Box)
+		}
 	}
 }
 

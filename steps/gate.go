@@ -207,7 +207,9 @@ func (r *run) nodePanicked(n *workflow.Node, trace string) {
 		return
 	}
 	l := r.leg(n.Leg)
+	l.mu.Lock()
 	l.failed, l.infrastructure = true, true
+	l.mu.Unlock()
 	if n.Kind == workflow.StepNode {
 		r.emit(event.Event{Type: event.StepFinished, Job: l.leg.ID, Step: n.Step.ID, Name: n.Step.ID, Outcome: &event.Outcome{
 			Outcome: resultFailure, Conclusion: resultFailure, Cause: event.CauseInfrastructure, Message: message,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/steps/command"
 	"github.com/herd-runner/herd-runner/workflow"
 	"github.com/herd-runner/herd-runner/workflow/expr"
 )
@@ -18,33 +19,41 @@ const defaultJobTimeout = 360 * time.Minute
 // may take altogether; GitHub's cancel timeout.
 const cleanupTime = 5 * time.Minute
 
-// legState is one leg while it runs. Its steps run one after the other, so its
-// fields need no lock; r.legsMu guards only the finding of it.
+// legState is one leg while it runs. Steps of a leg may run at the same time: mu
+// guards what is below it.
 type legState struct {
-	leg   *workflow.Leg
-	index int // 1-based order of starting, for directory names
-	start time.Time
-	begun bool
+	leg     *workflow.Leg
+	index   int // 1-based order of starting, for directory names
+	start   time.Time
+	once    sync.Once // for begin
+	expired chan struct{}
+	timer   *time.Timer // closes expired at the job's timeout
+	broken  error       // the leg's own env or timeout could not be evaluated
+	result  string      // after LegEnd
+	outputs *expr.Object
 
+	background map[string]*backgroundRun // by step id
+	slots      chan struct{}             // bounds background scripts
+
+	mu             sync.Mutex
+	view           view
+	failed         bool // a step failed without continue-on-error
+	cancelHit      bool // a step was stopped or skipped by a cancel
+	infrastructure bool
+	usage          event.Usage
+	cleanupAt      time.Time // when the leg's clean-up steps must end; zero: not cancelled yet
+
+	boxes legBoxes
+}
+
+// view is what a step sees of the steps before it. A view is not changed while
+// a step holds it.
+type view struct {
 	steps *expr.Object // the steps context
 	// env holds workflow, job and GITHUB_ENV variables; path the additions of
 	// GITHUB_PATH, newest first.
 	env  map[string]string
 	path []string
-
-	failed         bool // a step failed without continue-on-error
-	broken         error
-	cancelHit      bool // a step was stopped or skipped by a cancel
-	infrastructure bool
-	result         string
-	outputs        *expr.Object
-	usage          event.Usage
-
-	boxes legBoxes
-
-	expired   chan struct{} // closed at the job's timeout
-	timer     *time.Timer
-	cleanupAt time.Time // when the leg's clean-up steps must end; zero: not cancelled yet
 }
 
 // leg gives the state of a leg, made at its first use.
@@ -53,7 +62,14 @@ func (r *run) leg(leg *workflow.Leg) *legState {
 	defer r.legsMu.Unlock()
 	l := r.legs[leg]
 	if l == nil {
-		l = &legState{leg: leg, index: len(r.legs) + 1, steps: expr.NewObject(), outputs: expr.NewObject(), expired: make(chan struct{})}
+		l = &legState{
+			leg: leg, index: len(r.legs) + 1, outputs: expr.NewObject(), expired: make(chan struct{}),
+			view: view{steps: expr.NewObject(), env: map[string]string{}},
+		}
+		if leg.Job.IsConcurrent() {
+			l.background = newBackground(leg.Job)
+			l.slots = make(chan struct{}, maxBackground)
+		}
 		r.legs[leg] = l
 	}
 	return l
@@ -62,8 +78,8 @@ func (r *run) leg(leg *workflow.Leg) *legState {
 // begin starts a leg at its first step: its environment is evaluated and its
 // clock starts.
 func (r *run) begin(n *workflow.Node, l *legState) {
-	l.begun, l.start = true, r.Now()
-	sc := &scope{run: r, job: n.Job, leg: l}
+	l.start = r.Now()
+	sc := &scope{run: r, job: n.Job, leg: l, view: l.view}
 	name := l.leg.ID
 	if n.Job.Name != nil {
 		if s, err := workflow.EvalString(n.Job.Name, sc.env()); err == nil && s != "" {
@@ -72,7 +88,6 @@ func (r *run) begin(n *workflow.Node, l *legState) {
 	}
 	r.emit(event.Event{Type: event.JobStarted, Job: l.leg.ID, Name: name})
 
-	l.env = map[string]string{}
 	timeout := defaultJobTimeout
 	err := func() error {
 		for _, block := range []*workflow.Value{r.Plan.Workflow.Env, n.Job.Env} {
@@ -80,7 +95,7 @@ func (r *run) begin(n *workflow.Node, l *legState) {
 			if err != nil {
 				return err
 			}
-			maps.Copy(l.env, vars)
+			maps.Copy(l.view.env, vars)
 		}
 		if n.Job.TimeoutMinutes != nil {
 			minutes, err := workflow.EvalTimeout(n.Job.TimeoutMinutes, sc.env())
@@ -97,6 +112,76 @@ func (r *run) begin(n *workflow.Node, l *legState) {
 	}
 	expired := l.expired
 	l.timer = time.AfterFunc(timeout, sync.OnceFunc(func() { close(expired) }))
+}
+
+// now gives what a step that starts now sees.
+func (l *legState) now() view {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view
+}
+
+// effects are what an ended step changes for the steps after it.
+type effects struct {
+	step    *workflow.Step
+	record  *expr.Object // its entry in the steps context
+	env     []command.Pair
+	path    []string // in the order they were written
+	failed  bool     // its conclusion is failure
+	message string   // why it failed
+
+	cancelHit, infrastructure bool
+}
+
+// apply makes the effects of a step seen.
+func (l *legState) apply(e effects) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = l.failed || e.failed
+	l.cancelHit = l.cancelHit || e.cancelHit
+	l.infrastructure = l.infrastructure || e.infrastructure
+	if e.step.Declared {
+		if l.background != nil { // another step may be reading it
+			l.view.steps = clone(l.view.steps)
+		}
+		l.view.steps.Set(e.step.ID, e.record)
+	}
+	if len(e.env) > 0 {
+		l.view.env = maps.Clone(l.view.env)
+		for _, p := range e.env {
+			l.view.env[p.Key] = p.Value
+		}
+	}
+	for _, p := range e.path {
+		l.view.path = append([]string{p}, l.view.path...)
+	}
+}
+
+func clone(o *expr.Object) *expr.Object {
+	c := expr.NewObject()
+	for _, k := range o.Keys() {
+		v, _ := o.Get(k)
+		c.Set(k, v)
+	}
+	return c
+}
+
+// spend adds to the leg's usage.
+func (l *legState) spend(u event.Usage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.usage = l.usage.Add(u)
+}
+
+// cleanup gives the time by which a cancelled leg's steps must end; the first
+// step that starts after the cancel sets it.
+func (l *legState) cleanup(now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cleanupAt.IsZero() {
+		l.cleanupAt = now.Add(cleanupTime)
+	}
+	return l.cleanupAt
 }
 
 // cancelReason says why the leg is cancelled, empty while it is not.
@@ -117,6 +202,8 @@ func (r *run) cancelReason(l *legState) string {
 // status is what a leg's status functions say (SEMANTICS 1, 8).
 func (r *run) status(l *legState) status {
 	cancelled := r.cancelReason(l) != ""
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return status{success: !l.failed && !cancelled, failure: l.failed && !cancelled, cancelled: cancelled}
 }
 
@@ -130,6 +217,7 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
+	l.joinAll() // the implicit wait-all
 	l.boxes.closeAll(ctx, r)
 	outcome := resultSuccess
 	switch {
@@ -138,7 +226,7 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 	case l.failed:
 		outcome = resultFailure
 	}
-	sc := &scope{run: r, job: n.Job, leg: l, status: status{success: outcome == resultSuccess, failure: outcome == resultFailure, cancelled: outcome == resultCancelled}}
+	sc := &scope{run: r, job: n.Job, leg: l, view: l.now(), status: status{success: outcome == resultSuccess, failure: outcome == resultFailure, cancelled: outcome == resultCancelled}}
 	r.evalOutputs(n, l, sc)
 
 	l.result = outcome

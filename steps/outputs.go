@@ -75,12 +75,10 @@ func (s *stepRun) takeFiles(f commandFiles, exit sandbox.Exit) error {
 			if err := command.CheckEnvName(p.Key); err != nil {
 				return err
 			}
-			s.leg.env[p.Key] = p.Value
+			s.effects.env = append(s.effects.env, p)
 		}
 	}
-	for _, p := range command.ParsePathFile(exit.Collected[f.path("path")]) {
-		s.leg.path = append([]string{p}, s.leg.path...)
-	}
+	s.effects.path = append(s.effects.path, command.ParsePathFile(exit.Collected[f.path("path")])...)
 	if data := exit.Collected[f.path("summary")]; len(data) > maxSummary {
 		s.note(s.node, "error", "GITHUB_STEP_SUMMARY is larger than 1 MiB and was dropped", nil)
 	} else if len(data) > 0 {

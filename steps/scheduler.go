@@ -26,6 +26,11 @@ func classOf(n *workflow.Node) class {
 		return classFree
 	case n.Step.IsAgent():
 		return classAgent
+	case n.Step.IsControl(), n.Step.Background:
+		// What waits for others, and what others may wait for until it is
+		// cancelled, must not keep a place that those others need; a leg bounds
+		// its background steps itself.
+		return classFree
 	default:
 		return classRun
 	}
@@ -160,6 +165,28 @@ func (s *scheduler) admit(n *workflow.Node) bool {
 	return false
 }
 
+// unpark admits the next leg of a job, with all of its parked steps.
+func (s *scheduler) unpark(job string) {
+	q := s.parked[job]
+	if q == nil {
+		return
+	}
+	next := q.pop()
+	if next == nil {
+		return
+	}
+	s.enqueue(next)
+	var others queue
+	for n := q.pop(); n != nil; n = q.pop() {
+		if n.Leg == next.Leg {
+			s.enqueue(n)
+		} else {
+			others.push(n)
+		}
+	}
+	*q = others
+}
+
 // next gives a node that may start now, nil where there is none.
 func (s *scheduler) next() *workflow.Node {
 	for c := range classCount {
@@ -183,11 +210,7 @@ func (s *scheduler) finish(end nodeEnd) {
 	}
 	if n.Kind == workflow.LegEnd && s.admitted[n.Leg] {
 		s.legs[n.Job.ID]--
-		if p := s.parked[n.Job.ID]; p != nil {
-			if next := p.pop(); next != nil {
-				s.enqueue(next)
-			}
-		}
+		s.unpark(n.Job.ID)
 	}
 	for _, d := range s.dependents[n] {
 		s.unmet[d]--

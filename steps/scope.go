@@ -17,6 +17,7 @@ type scope struct {
 	run     *run
 	job     *workflow.Job
 	leg     *legState
+	view    view
 	stepEnv map[string]string // the step's own env on top of the leg's
 	onHost  bool              // the step runs without a box
 	status  status
@@ -39,7 +40,7 @@ func (s *scope) context(name string) (expr.Value, bool) {
 		if s.leg == nil {
 			return nil, false
 		}
-		return s.leg.steps, true
+		return s.view.steps, true
 	case "job":
 		o := expr.NewObject()
 		switch {
@@ -53,9 +54,7 @@ func (s *scope) context(name string) (expr.Value, bool) {
 		return o, true
 	case "env":
 		m := map[string]string{}
-		if s.leg != nil {
-			maps.Copy(m, s.leg.env)
-		}
+		maps.Copy(m, s.view.env)
 		maps.Copy(m, s.stepEnv)
 		o := expr.NewCaseSensitiveObject()
 		for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -36,10 +37,12 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(err)
 	}
-	box, err := s.sharedBox(ctx, a)
+	box, err := s.useBox(ctx, a)
 	if err != nil {
 		return boxFailed(err)
 	}
+	broken := false
+	defer func() { s.leaveBox(ctx, box, broken) }()
 	info := box.Info()
 	files := s.commandFiles(info)
 	scriptPath := files.path("script" + sh.extension)
@@ -64,7 +67,8 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	stdout.Flush()
 	stderr.Flush()
 	if err != nil {
-		return s.execFailed(err, box)
+		broken = true
+		return boxFailed(err)
 	}
 	end := attemptEnd{exit: exit}
 	switch {
@@ -81,17 +85,6 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		end.cause, end.message = event.CauseExitCode, s.refused
 	}
 	return end
-}
-
-// execFailed drops a box that can not be used again.
-func (s *stepRun) execFailed(err error, box sandbox.Box) attemptEnd {
-	for key, b := range s.leg.boxes.open {
-		if b == box {
-			delete(s.leg.boxes.open, key)
-		}
-	}
-	s.closeLater(context.Background(), box)
-	return boxFailed(err)
 }
 
 func exitMessage(exit sandbox.Exit) string {
@@ -112,7 +105,7 @@ func (s *stepRun) output(stream string) *command.Scanner {
 
 // scriptEnv is the exact environment of a run: step, sorted.
 func (s *stepRun) scriptEnv(info sandbox.Info, files commandFiles) []string {
-	env := s.processEnv(info, s.leg.env)
+	env := s.processEnv(info, s.sc.view.env)
 	for k, v := range s.sc.stepEnv {
 		env[k] = v
 	}
@@ -123,8 +116,8 @@ func (s *stepRun) scriptEnv(info sandbox.Info, files commandFiles) []string {
 	if s.Event != nil {
 		env["GITHUB_EVENT_PATH"] = eventPath(info)
 	}
-	if len(s.leg.path) > 0 {
-		env["PATH"] = strings.Join(append(append([]string{}, s.leg.path...), env["PATH"]), ":")
+	if added := s.sc.view.path; len(added) > 0 {
+		env["PATH"] = strings.Join(append(slices.Clone(added), env["PATH"]), ":")
 	}
 	return environ(env)
 }

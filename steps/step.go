@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,10 +26,14 @@ type stepRun struct {
 	leg  *legState
 	sc   *scope
 
-	attempt  int
-	deadline time.Time // of timeout-minutes, over all attempts; zero: none
-	outputs  *expr.Object
-	agent    agentState
+	attempt   int
+	deadline  time.Time // of timeout-minutes, over all attempts; zero: none
+	cleanupAt time.Time // when a step that began after a cancel must end
+	outputs   *expr.Object
+	effects   effects
+	bg        *backgroundRun // nil: not in the background
+	release   func()         // gives a background step's place back
+	agent     agentState
 
 	refusedMu sync.Mutex // stdout and stderr both speak commands
 	refused   string     // why the first refused workflow command was
@@ -53,14 +58,15 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 		return
 	}
 	l := r.leg(n.Leg)
-	if !l.begun {
-		r.begin(n, l)
+	l.once.Do(func() { r.begin(n, l) })
+	s := &stepRun{run: r, node: n, step: n.Step, leg: l, outputs: expr.NewObject(), release: func() {}, bg: l.background[strings.ToLower(n.Step.ID)]}
+	if s.bg != nil {
+		defer s.bg.end()
 	}
-	s := &stepRun{run: r, node: n, step: n.Step, leg: l, outputs: expr.NewObject()}
-	s.sc = &scope{run: r, job: n.Job, leg: l, status: r.status(l)}
+	s.sc = &scope{run: r, job: n.Job, leg: l, view: l.now(), status: r.status(l)}
 	s.sc.onHost = s.staysOnHost()
-	if s.sc.status.cancelled && l.cleanupAt.IsZero() {
-		l.cleanupAt = r.Now().Add(cleanupTime)
+	if s.sc.status.cancelled {
+		s.cleanupAt = l.cleanup(r.Now())
 	}
 
 	start := r.Now()
@@ -69,11 +75,12 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 	stepEnv, envErr := evalEnv(n.Step.Env, s.sc)
 	s.sc.stepEnv = stepEnv
 	ok, err := s.condition()
+	if err == nil && ok && s.bg != nil {
+		ok = s.takeSlot()
+		defer s.release()
+	}
 	if err == nil && !ok {
-		if s.sc.status.cancelled {
-			l.cancelHit = true
-		}
-		s.record(event.Outcome{Outcome: resultSkipped, Conclusion: resultSkipped})
+		s.skipped()
 		return
 	}
 	s.emit(event.Event{Type: event.StepStarted, Name: s.name(), StepInfo: s.info()})
@@ -83,10 +90,22 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 		end = problem(fmt.Errorf("if: %w", err))
 	case envErr != nil:
 		end = problem(fmt.Errorf("env: %w", envErr))
+	case n.Step.IsControl():
+		end = s.control()
 	default:
 		end = s.attempts(ctx)
 	}
 	s.finish(end, start)
+}
+
+// skipped records a step whose condition said no.
+func (s *stepRun) skipped() {
+	if s.step.Cancel != nil && !s.sc.status.success {
+		// Nobody else will end the background step of a job that went wrong.
+		s.leg.background[strings.ToLower(s.step.Cancel.Value)].stop()
+	}
+	s.effects.cancelHit = s.sc.status.cancelled
+	s.record(event.Outcome{Outcome: resultSkipped, Conclusion: resultSkipped})
 }
 
 // staysOnHost says whether the step says docker: false; one that can not be
@@ -174,14 +193,14 @@ var (
 // bound is when this attempt must have ended; zero: no bound of its own.
 func (s *stepRun) bound() time.Time {
 	d := s.deadline
-	if c := s.leg.cleanupAt; !c.IsZero() && (d.IsZero() || c.Before(d)) {
+	if c := s.cleanupAt; !c.IsZero() && (d.IsZero() || c.Before(d)) {
 		d = c
 	}
 	return d
 }
 
 func (s *stepRun) timeoutMessage() string {
-	if s.deadline.IsZero() || (!s.leg.cleanupAt.IsZero() && s.leg.cleanupAt.Before(s.deadline)) {
+	if s.deadline.IsZero() || (!s.cleanupAt.IsZero() && s.cleanupAt.Before(s.deadline)) {
 		return "the clean-up steps of a cancelled job have " + cleanupTime.String()
 	}
 	minutes, _ := workflow.EvalTimeout(s.step.TimeoutMinutes, s.sc.env())
@@ -189,22 +208,32 @@ func (s *stepRun) timeoutMessage() string {
 }
 
 // watchCancel waits for a cancel of the leg and stops the step unless its
-// condition still holds then.
+// condition still holds then. A `cancel:` step always stops it.
 func (s *stepRun) watchCancel(done <-chan struct{}, cancel context.CancelCauseFunc) {
+	stopped := s.bg.stopped()
+	run, job, expired := s.cancelled, s.jobs[s.node.Job.ID].stop, s.leg.expired
 	if s.sc.status.cancelled {
-		return // started after the cancel: it is meant to run
+		// Started after the cancel: it is meant to run.
+		run, job, expired = nil, nil, nil
 	}
-	select {
-	case <-done:
-		return
-	case <-s.cancelled:
-	case <-s.jobs[s.node.Job.ID].stop:
-	case <-s.leg.expired:
-	}
-	sc := *s.sc
-	sc.status = s.status(s.leg)
-	if ok, err := workflow.Condition(s.step.If, sc.env()); err != nil || !ok {
-		cancel(errCancelled)
+	for {
+		select {
+		case <-done:
+			return
+		case <-stopped:
+			cancel(errCancelled)
+			return
+		case <-run:
+		case <-job:
+		case <-expired:
+		}
+		sc := *s.sc
+		sc.status = s.status(s.leg)
+		if ok, err := workflow.Condition(s.step.If, sc.env()); err != nil || !ok {
+			cancel(errCancelled)
+			return
+		}
+		run, job, expired = nil, nil, nil
 	}
 }
 
@@ -213,7 +242,6 @@ func (s *stepRun) finish(end attemptEnd, start time.Time) {
 	out := s.outcomeOf(end)
 	out.DurationMS = s.Now().Sub(start).Milliseconds()
 	out.Conclusion = out.Outcome
-	l := s.leg
 	if out.Outcome == resultFailure && s.step.ContinueOnError != nil {
 		tolerated, err := workflow.EvalBool(s.step.ContinueOnError, s.sc.env())
 		if err != nil {
@@ -223,27 +251,28 @@ func (s *stepRun) finish(end attemptEnd, start time.Time) {
 			out.Conclusion = resultSuccess
 		}
 	}
-	if end.cause == event.CauseCancelled {
-		l.cancelHit = true
-	}
-	if out.Conclusion == resultFailure {
-		l.failed = true
-		l.infrastructure = l.infrastructure || end.cause == event.CauseInfrastructure
-	}
+	// An explicit cancel is neither a failure nor a cancel of the job.
+	s.effects.cancelHit = end.cause == event.CauseCancelled && !s.bg.wasStopped()
+	s.effects.failed, s.effects.message = out.Conclusion == resultFailure, out.Message
+	s.effects.infrastructure = s.effects.failed && end.cause == event.CauseInfrastructure
 	if end.err != nil {
 		s.note(s.node, "error", end.message, end.err)
 	}
 	s.record(out)
 }
 
-// record makes the step's result visible to later steps and to the journal.
+// record makes the step's result visible to later steps and to the journal. A
+// background step's is kept until somebody waits for it.
 func (s *stepRun) record(out event.Outcome) {
 	o := expr.NewObject()
 	o.Set("outputs", s.outputs)
 	o.Set("outcome", out.Outcome)
 	o.Set("conclusion", out.Conclusion)
-	if s.step.Declared {
-		s.leg.steps.Set(s.step.ID, o)
+	s.effects.step, s.effects.record = s.step, o
+	if s.bg != nil {
+		s.bg.keep(s.effects)
+	} else {
+		s.leg.apply(s.effects)
 	}
 	out.Outputs = stringMap(s.outputs)
 	s.emit(event.Event{Type: event.StepFinished, Name: s.name(), StepInfo: s.info(), Outcome: &out})
@@ -307,6 +336,9 @@ func (s *stepRun) name() string {
 	if s.step.Declared {
 		return s.step.ID
 	}
+	if s.step.IsControl() {
+		return controlName(s.step)
+	}
 	text := s.step.Run
 	if s.step.IsAgent() {
 		text = s.step.Prompt
@@ -319,6 +351,9 @@ func (s *stepRun) name() string {
 
 func (s *stepRun) info() *event.StepInfo {
 	info := &event.StepInfo{Kind: "run", Line: s.step.Pos.Line}
+	if s.step.IsControl() {
+		info.Kind = "control"
+	}
 	if s.step.IsAgent() {
 		info.Kind = "agent"
 		info.Runtime, info.Engine, info.Model = s.agent.describe.Type, s.agent.describe.Engine, s.agent.model
@@ -395,6 +430,7 @@ func (s *stepRun) pause(end attemptEnd) bool {
 	select {
 	case <-timer.C:
 		return true
+	case <-s.bg.stopped():
 	case <-s.cancelled:
 	case <-s.jobs[s.node.Job.ID].stop:
 	case <-s.leg.expired:
