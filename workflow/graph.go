@@ -26,6 +26,8 @@ type jobDrawing struct {
 	needs   []jobDrawing // only job and number are set
 	legs    []string     // ids; one that is the job's own id without a matrix
 	dynamic bool
+	before  [][]int // by step: the steps it starts after, -1 for the job's start
+	last    []int   // the steps that the job's end waits for
 }
 
 func (p *Plan) drawings() []jobDrawing {
@@ -35,7 +37,9 @@ func (p *Plan) drawings() []jobDrawing {
 		switch n.Kind {
 		case JobGate:
 			at[n.Job] = len(list)
-			list = append(list, jobDrawing{job: n.Job, number: len(list)})
+			d := jobDrawing{job: n.Job, number: len(list)}
+			d.before, d.last = stepOrder(n.Job)
+			list = append(list, d)
 		case LegEnd:
 			d := &list[at[n.Job]]
 			d.legs = append(d.legs, n.Leg.ID)
@@ -57,6 +61,25 @@ func (p *Plan) drawings() []jobDrawing {
 	return list
 }
 
+// stepOrder gives the edges between the steps of a job.
+func stepOrder(job *Job) (before [][]int, last []int) {
+	index := func(nodes []*Node) []int {
+		list := make([]int, len(nodes))
+		for i, n := range nodes {
+			list[i] = -1
+			if n.Step != nil {
+				list[i] = n.Step.Index
+			}
+		}
+		return list
+	}
+	nodes, ends := (&Plan{}).lowerSteps(&Node{Kind: JobGate}, &Leg{Job: job})
+	for _, n := range nodes {
+		before = append(before, index(n.Needs))
+	}
+	return before, index(ends)
+}
+
 func stepLabel(s *Step) string {
 	label := s.ID
 	if s.Name != nil && s.Name.template() == nil {
@@ -66,11 +89,31 @@ func stepLabel(s *Step) string {
 		}
 	} else if !s.Declared && s.Run != nil {
 		label = firstLine(s.Run.Text)
+	} else if !s.Declared && s.IsControl() {
+		label = controlLabel(s)
 	}
 	if r := []rune(printable(label)); len(r) > 60 {
 		return string(r[:59]) + "…"
 	}
 	return printable(label)
+}
+
+func controlLabel(s *Step) string {
+	switch {
+	case s.Cancel != nil:
+		return "cancel " + s.Cancel.Value
+	case s.WaitAll:
+		return "wait for all"
+	}
+	return "wait for " + joinNames(s.Wait)
+}
+
+func joinNames(names []Name) string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = n.Value
+	}
+	return strings.Join(list, ", ")
 }
 
 func firstLine(s string) string {
@@ -108,11 +151,22 @@ func graphText(w io.Writer, jobs []jobDrawing) {
 			if i == len(d.job.Steps)-1 {
 				branch = "└─"
 			}
-			mark := "run   "
-			if s.IsAgent() {
+			mark, order := "run   ", ""
+			switch {
+			case s.IsAgent():
 				mark = "agent "
+			case s.IsControl():
+				mark = "wait  "
 			}
-			fmt.Fprintf(w, "%s %s %s\n", branch, mark, stepLabel(s))
+			switch {
+			case s.Background:
+				order = "  (background)"
+			case s.HasNeeds && len(s.Needs) == 0:
+				order = "  ← start of the job"
+			case s.HasNeeds:
+				order = "  ← " + joinNames(s.Needs)
+			}
+			fmt.Fprintf(w, "%s %s %s%s\n", branch, mark, stepLabel(s), order)
 		}
 	}
 }
@@ -136,8 +190,12 @@ func graphMermaid(w io.Writer, jobs []jobDrawing) {
 				}
 				fmt.Fprintf(w, "%sj%dl%ds%d%s%s%s\n", indent, d.number, l, i, left, label(stepLabel(s)), right)
 			}
-			for i := 1; i < len(d.job.Steps); i++ {
-				fmt.Fprintf(w, "%sj%dl%ds%d --> j%dl%ds%d\n", indent, d.number, l, i-1, d.number, l, i)
+			for i, before := range d.before {
+				for _, b := range before {
+					if b >= 0 {
+						fmt.Fprintf(w, "%sj%dl%ds%d --> j%dl%ds%d\n", indent, d.number, l, b, d.number, l, i)
+					}
+				}
 			}
 			if leg != d.job.ID {
 				fmt.Fprintln(w, "    end")
@@ -161,7 +219,12 @@ func graphDot(w io.Writer, jobs []jobDrawing) {
 		fmt.Fprintf(w, "  subgraph cluster_j%d {\n    label=%s;\n", d.number, quote(d.job.ID))
 		fmt.Fprintf(w, "    j%d_start [shape=point];\n    j%d_end [shape=point];\n", d.number, d.number)
 		for l, leg := range d.legs {
-			before := fmt.Sprintf("j%d_start", d.number)
+			name := func(step int) string {
+				if step < 0 {
+					return fmt.Sprintf("j%d_start", d.number)
+				}
+				return fmt.Sprintf("j%dl%ds%d", d.number, l, step)
+			}
 			for i, s := range d.job.Steps {
 				text := stepLabel(s)
 				if leg != d.job.ID {
@@ -171,11 +234,14 @@ func graphDot(w io.Writer, jobs []jobDrawing) {
 				if s.IsAgent() {
 					style = ", style=\"rounded,bold\""
 				}
-				node := fmt.Sprintf("j%dl%ds%d", d.number, l, i)
-				fmt.Fprintf(w, "    %s [label=%s%s];\n    %s -> %s;\n", node, quote(text), style, before, node)
-				before = node
+				fmt.Fprintf(w, "    %s [label=%s%s];\n", name(i), quote(text), style)
+				for _, b := range d.before[i] {
+					fmt.Fprintf(w, "    %s -> %s;\n", name(b), name(i))
+				}
 			}
-			fmt.Fprintf(w, "    %s -> j%d_end;\n", before, d.number)
+			for _, e := range d.last {
+				fmt.Fprintf(w, "    %s -> j%d_end;\n", name(e), d.number)
+			}
 		}
 		fmt.Fprintln(w, "  }")
 	}
