@@ -230,8 +230,8 @@ func (p *fileParser) concurrency(e Entry) *Value {
 			case "cancel-in-progress":
 				p.scalar(e)
 			case "queue":
-				if v := p.scalar(e); v != nil && v.template() == nil && v.Text != "single" && v.Text != "max" {
-					p.errorf(v, "type", suggest(v.Text, []string{"single", "max"}), "unknown queue %q", v.Text)
+				if v := p.scalar(e); v != nil && v.template() == nil && v.Text != queueSingle && v.Text != queueMax {
+					p.errorf(v, "type", suggest(v.Text, queues()), "unknown queue %q", v.Text)
 				}
 			default:
 				p.unknown(e.Key, "`concurrency`", []string{"group", "cancel-in-progress", "queue"})
@@ -239,6 +239,9 @@ func (p *fileParser) concurrency(e Entry) *Value {
 		}
 		if !group {
 			p.errorf(e.Key, "missing-key", "add `group:`", "`concurrency` has no `group`")
+		}
+		if queue, conflict := queueConflicts(e.Value); conflict {
+			p.errorf(queue, "concurrency", queueConflictHint, queueConflict)
 		}
 	}
 	return p.prepare(e.Value)

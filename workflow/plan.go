@@ -12,6 +12,9 @@ const (
 	StepNode
 	LegEnd // evaluates the leg's outputs and result
 	JobEnd // joins the legs
+	// LegStart waits for the leg's concurrency group, before its steps; only
+	// legs of a job with `concurrency` have one.
+	LegStart
 )
 
 // Node is one vertex of the DAG. It may start when all of Needs have ended,

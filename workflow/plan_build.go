@@ -78,9 +78,14 @@ func (p *Plan) Expand(gate *Node, matrix expr.Value) ([]*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes := make([]*Node, 0, len(legs)*(len(job.Steps)+1))
+	nodes := make([]*Node, 0, len(legs)*(len(job.Steps)+2))
 	for _, leg := range legs {
-		stepNodes, last := p.lowerSteps(gate, leg)
+		start := gate
+		if job.Concurrency != nil {
+			start = &Node{ID: leg.ID + ":start", Kind: LegStart, Job: job, Leg: leg, Needs: []*Node{gate}}
+			nodes = append(nodes, start)
+		}
+		stepNodes, last := p.lowerSteps(start, leg)
 		nodes = append(nodes, stepNodes...)
 		legEnd := &Node{ID: leg.ID + ":leg", Kind: LegEnd, Job: job, Leg: leg, Needs: last}
 		nodes = append(nodes, legEnd)
