@@ -23,6 +23,13 @@ type model struct {
 	mu    sync.Mutex
 	log   bytes.Buffer
 	holds []*hold
+	fails []*failing
+}
+
+// failing answers requests with an error in the scenarios' stead.
+type failing struct {
+	match []string
+	times int
 }
 
 // hold keeps a request waiting until the test has looked around.
@@ -52,6 +59,9 @@ func newModel(t *testing.T, scenarios string) *model {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		m.keep(r, string(body))
+		if m.failed(w, string(body)) {
+			return
+		}
 		inner.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
@@ -72,7 +82,7 @@ func (m *model) keep(r *http.Request, body string) {
 	holds := m.holds
 	m.mu.Unlock()
 	for _, h := range holds {
-		if slices.ContainsFunc(h.match, func(part string) bool { return !strings.Contains(body, part) }) {
+		if !holdsAll(body, h.match) {
 			continue
 		}
 		h.once.Do(func() { close(h.reached) })
@@ -81,6 +91,36 @@ func (m *model) keep(r *http.Request, body string) {
 		case <-r.Context().Done():
 		}
 	}
+}
+
+func holdsAll(body string, parts []string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(body, part) })
+}
+
+// limit answers the next requests that hold every part of match as a model
+// under load does, in words that keep a CLI from trying again by itself.
+func (m *model) limit(times int, match ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fails = append(m.fails, &failing{match, times})
+}
+
+func (m *model) failed(w http.ResponseWriter, body string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.fails {
+		if f.times == 0 || !holdsAll(body, f.match) {
+			continue
+		}
+		f.times--
+		w.Header().Set("X-Should-Retry", "false")
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`)
+		return true
+	}
+	return false
 }
 
 // What tells a request with a tool's result from the first one, and the agents
@@ -125,6 +165,33 @@ type request struct {
 	URL     string            `json:"url"`
 	Headers map[string]string `json:"headers"`
 	Answer  string            `json:"answer"`
+	Body    struct {
+		Messages []struct {
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	} `json:"body"`
+}
+
+// firstText is all text of the first message.
+func (r request) firstText() string {
+	if len(r.Body.Messages) == 0 {
+		return ""
+	}
+	content := r.Body.Messages[0].Content
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		return text
+	}
+	var blocks []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(content, &blocks) != nil {
+		return ""
+	}
+	for _, b := range blocks {
+		text += b.Text + "\n"
+	}
+	return text
 }
 
 func (m *model) requests() []request {
