@@ -6,4 +6,5 @@ type Layout struct {
 	Mounts              []Mount
 	User                string // "uid:gid"; empty on the host
 	Workdir, Home, Temp string // absolute, as seen by the processes
+	Env                 map[string]string
 }

@@ -230,13 +230,16 @@ const (
 
 // Error is a failure of a box or backend, never of the program in it.
 type Error struct {
-	Kind Kind
-	Op   string // "create container"
-	Hint string // what to do next, for the person
-	Err  error
+	Kind   Kind
+	Op     string // "create container"
+	Advice string // what to do next, for the person
+	Err    error
 }
 
 func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
+
+// Hint says what to do next; empty where nothing is known.
+func (e *Error) Hint() string { return e.Advice }
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }

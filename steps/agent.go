@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,10 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	if !s.AgentSecrets && s.Masker.Contains(prompt) {
 		return problem(&secretError{"the prompt"})
 	}
+	dir, err := s.workingDirectory(s.step.WorkingDirectory)
+	if err != nil {
+		return problem(err)
+	}
 	a, err := s.ask()
 	if err != nil {
 		return problem(err)
@@ -83,7 +88,12 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	}
 	defer s.closeBox(ctx, box)
 
-	task := runtimes.Task{Prompt: prompt, Config: cfg, Box: box.Info(), Credential: model.Credential(), SessionID: s.NewUUID()}
+	info := box.Info()
+	if !path.IsAbs(dir) {
+		dir = path.Join(info.Workdir, dir)
+	}
+	info.Workdir = dir
+	task := runtimes.Task{Prompt: prompt, Config: cfg, Box: info, Credential: model.Credential(), SessionID: s.NewUUID()}
 	if s.agent.session != "" {
 		task.Prompt, task.Resume = continuePrompt, s.agent.session
 	}
@@ -91,7 +101,7 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(fmt.Errorf("runtime: %w", err))
 	}
-	end := s.drive(ctx, box, rt.Decode(task), cmd, driven{model, closeModel, life})
+	end := s.drive(ctx, box, dir, rt.Decode(task), cmd, driven{model, closeModel, life})
 	view := model.View()
 	s.agent.add(view.Usage)
 	s.leg.spend(view.Usage)
@@ -117,7 +127,7 @@ func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life
 }
 
 // drive runs the agent's process, decodes what it says, and judges how it fared.
-func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dec runtimes.Decoder, cmd runtimes.Command, w driven) attemptEnd {
+func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, dec runtimes.Decoder, cmd runtimes.Command, w driven) attemptEnd {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopWatch := w.life.watch(s.Stall, func() { cancel(errStalled) })
@@ -135,10 +145,13 @@ func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dec runtimes.Decod
 		s.emit(event.Event{Type: event.Output, Stream: "stderr", Data: p})
 	}}
 	exit, err := box.Exec(ctx, sandbox.Process{
-		Argv: cmd.Argv, Env: s.agentEnv(box.Info(), cmd.Env), Dir: box.Info().Workdir,
+		Argv: cmd.Argv, Env: s.agentEnv(box.Info(), cmd.Env), Dir: dir,
 		Stdin: bytesReader(cmd.Stdin), Files: cmd.Files, Stop: cmd.Stop, Kill: s.Kill,
 		Stdout: w.life.writer(lines), Stderr: w.life.writer(stderr),
 	})
+	if end, ok := notStarted(err); ok {
+		return end
+	}
 	if err != nil {
 		return boxFailed(err)
 	}

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"sync"
 	"time"
 
@@ -123,7 +124,7 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 	}
 	spec := BoxSpec(a.docker, layout, s.DefaultImage)
 	spec.Run, spec.Job, spec.Step = s.Info.ID, s.leg.leg.ID, step
-	if model != nil {
+	if model != nil && (a.docker.Network.Gateway == nil || *a.docker.Network.Gateway) {
 		spec.Gateway = model.Serve
 	}
 	start := s.Now()
@@ -190,7 +191,7 @@ func BoxSpec(d workflow.Docker, l sandbox.Layout, defaultImage string) sandbox.S
 		Network:    sandbox.Network{Mode: d.Network.Mode, Allow: d.Network.Allow},
 		User:       d.User,
 		Mounts:     l.Mounts,
-		Env:        d.Env,
+		Env:        maps.Clone(l.Env),
 		Labels:     d.Labels,
 		Workdir:    l.Workdir,
 		Home:       l.Home,
@@ -199,6 +200,10 @@ func BoxSpec(d workflow.Docker, l sandbox.Layout, defaultImage string) sandbox.S
 		OCIRuntime: d.OCIRuntime, HostConfig: d.HostConfig, Privileged: d.Privileged,
 		MaxContainers: d.MaxContainers,
 	}
+	if spec.Env == nil {
+		spec.Env = map[string]string{}
+	}
+	maps.Copy(spec.Env, d.Env)
 	if spec.Image == "" {
 		spec.Image = defaultImage
 	}

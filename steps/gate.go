@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -23,6 +24,7 @@ type jobState struct {
 	skip        string // result when the gate let nothing run: skipped, failure, cancelled
 	result      string // after JobEnd
 	outputs     *expr.Object
+	matrix      *expr.Array // {matrix, result, outputs} of every leg, in order
 	usage       event.Usage
 	maxParallel int // strategy.max-parallel; 0: no limit
 	failFast    bool
@@ -40,7 +42,14 @@ type jobState struct {
 }
 
 func newJobState(job *workflow.Job) *jobState {
-	return &jobState{job: job, outputs: expr.NewObject(), stop: make(chan struct{})}
+	return &jobState{job: job, outputs: expr.NewObject(), matrix: &expr.Array{}, stop: make(chan struct{})}
+}
+
+// failFastAfter cancels the siblings of a failed leg.
+func (st *jobState) failFastAfter(l *legState) {
+	if l.result == resultFailure && st.failFast && l.leg.Total > 1 {
+		st.stopOnce.Do(func() { close(st.stop) })
+	}
 }
 
 // status is what the status functions say of a job's ancestors or of a leg's
@@ -51,7 +60,7 @@ type status struct{ success, failure, cancelled bool }
 func (r *run) ancestry(job *workflow.Job) status {
 	s := status{success: true, cancelled: r.isCancelled()}
 	for _, need := range job.Needs {
-		st := r.jobs[need.Value]
+		st := r.job(need.Value)
 		s.success = s.success && st.allSucceeded
 		s.failure = s.failure || st.anyFailed
 	}
@@ -152,15 +161,34 @@ func (r *run) endJob(n *workflow.Node) {
 		st.usage = st.usage.Add(l.usage)
 		st.infrastructure = st.infrastructure || l.infrastructure
 	}
+	st.matrix = matrixOf(st.legs)
 	before := r.ancestry(n.Job)
 	st.allSucceeded = st.result == resultSuccess
 	st.anyFailed = st.result == resultFailure || before.failure
 	for _, need := range n.Job.Needs {
-		st.allSucceeded = st.allSucceeded && r.jobs[need.Value].allSucceeded
+		st.allSucceeded = st.allSucceeded && r.job(need.Value).allSucceeded
 	}
 	if st.skip != "" {
 		r.emit(event.Event{Type: event.JobFinished, Job: n.Job.ID, Outcome: &event.Outcome{Outcome: st.skip, Conclusion: st.skip}})
 	}
+}
+
+// matrixOf is needs.<job>.matrix: what became of every leg.
+func matrixOf(legs []*legState) *expr.Array {
+	ordered := slices.Clone(legs)
+	slices.SortFunc(ordered, func(a, b *legState) int { return a.leg.Index - b.leg.Index })
+	list := &expr.Array{}
+	for _, l := range ordered {
+		o := expr.NewObject()
+		o.Set("matrix", l.leg.Matrix)
+		if l.leg.Matrix == nil {
+			o.Set("matrix", nil)
+		}
+		o.Set("result", l.result)
+		o.Set("outputs", l.outputs)
+		list.Items = append(list.Items, o)
+	}
+	return list
 }
 
 // joinLegs: one failed leg fails the job; else one cancelled cancels it.
@@ -210,6 +238,11 @@ func (r *run) nodePanicked(n *workflow.Node, trace string) {
 	l.mu.Lock()
 	l.failed, l.infrastructure = true, true
 	l.mu.Unlock()
+	if n.Kind == workflow.LegStart {
+		r.note(n, "error", message, nil)
+		l.skip = resultFailure
+		return
+	}
 	if n.Kind == workflow.StepNode {
 		r.emit(event.Event{Type: event.StepFinished, Job: l.leg.ID, Step: n.Step.ID, Name: n.Step.ID, Outcome: &event.Outcome{
 			Outcome: resultFailure, Conclusion: resultFailure, Cause: event.CauseInfrastructure, Message: message,

@@ -27,7 +27,11 @@ type legState struct {
 	start   time.Time
 	once    sync.Once // for begin
 	expired chan struct{}
-	timer   *time.Timer // closes expired at the job's timeout
+	expiry  sync.Once   // for expire
+	why     string      // of expired; set before it is closed
+	timer   *time.Timer // ends the leg at the job's timeout
+	leave   func()      // gives its concurrency group up; nil: it has none
+	skip    string      // result when its concurrency group kept it from starting
 	broken  error       // the leg's own env or timeout could not be evaluated
 	result  string      // after LegEnd
 	outputs *expr.Object
@@ -110,8 +114,15 @@ func (r *run) begin(n *workflow.Node, l *legState) {
 		l.broken, l.failed = err, true
 		r.note(n, "error", "job "+l.leg.ID+": "+err.Error(), err)
 	}
-	expired := l.expired
-	l.timer = time.AfterFunc(timeout, sync.OnceFunc(func() { close(expired) }))
+	l.timer = time.AfterFunc(timeout, func() { l.expire("the job's timeout-minutes were over") })
+}
+
+// expire cancels the leg alone.
+func (l *legState) expire(why string) {
+	l.expiry.Do(func() {
+		l.why = why
+		close(l.expired)
+	})
 }
 
 // now gives what a step that starts now sees.
@@ -187,13 +198,13 @@ func (l *legState) cleanup(now time.Time) time.Time {
 // cancelReason says why the leg is cancelled, empty while it is not.
 func (r *run) cancelReason(l *legState) string {
 	if r.isCancelled() {
-		return "the run was cancelled"
+		return r.why
 	}
 	select {
 	case <-r.jobs[l.leg.Job.ID].stop:
 		return "another job of the matrix failed (strategy.fail-fast)"
 	case <-l.expired:
-		return "the job's timeout-minutes were over"
+		return l.why
 	default:
 		return ""
 	}
@@ -214,6 +225,13 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 		return
 	}
 	l := r.leg(n.Leg)
+	if l.skip != "" {
+		r.endUnstarted(st, l)
+		return
+	}
+	if l.leave != nil {
+		defer l.leave()
+	}
 	if l.timer != nil {
 		l.timer.Stop()
 	}
@@ -242,9 +260,7 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 	st.mu.Lock()
 	st.legs = append(st.legs, l)
 	st.mu.Unlock()
-	if l.result == resultFailure && st.failFast && n.Leg.Total > 1 {
-		st.stopOnce.Do(func() { close(st.stop) })
-	}
+	st.failFastAfter(l)
 	out := event.Outcome{Outcome: outcome, Conclusion: l.result, Outputs: stringMap(l.outputs), DurationMS: r.Now().Sub(l.start).Milliseconds()}
 	if outcome == resultCancelled {
 		out.Cause, out.Message = event.CauseCancelled, r.cancelReason(l)

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,6 +66,10 @@ type Options struct {
 	Stall time.Duration
 	// DefaultImage is the image of boxes that name none.
 	DefaultImage string
+	// AcquireGroup waits for a concurrency group of a run or job. A *GroupRefused
+	// cancels who asked; another error, when ctx has not ended, is one of the
+	// machine. nil: `concurrency` is not heeded.
+	AcquireGroup func(ctx context.Context, req GroupRequest) (Group, error)
 	// Finish, where given, is called when every step has ended and its boxes are
 	// gone, before the run counts as finished. What it returns is told.
 	Finish func(ctx context.Context) []event.Note
@@ -109,6 +114,10 @@ type run struct {
 
 	cancelOnce sync.Once
 	cancelled  chan struct{} // closed when the run is cancelled
+	why        string        // it was; set before cancelled is closed
+
+	refused string // result of a run that could not begin, but for a cancel
+	broken  bool   // it was the machine's fault
 }
 
 // Run executes the plan and returns how it ended. Cancelling ctx cancels the
@@ -134,7 +143,10 @@ func Run(ctx context.Context, o Options) event.Outcome {
 	stop := context.AfterFunc(ctx, r.cancel)
 	defer stop()
 	base := context.WithoutCancel(ctx)
-	r.schedule(base)
+	leave, ok := r.enter(ctx)
+	if ok {
+		r.schedule(base)
+	}
 	r.cleanup.Wait()
 	if o.Finish != nil {
 		for _, note := range o.Finish(base) {
@@ -142,13 +154,38 @@ func Run(ctx context.Context, o Options) event.Outcome {
 		}
 	}
 
+	leave()
+
 	out := r.outcome()
 	out.DurationMS = o.Now().Sub(start).Milliseconds()
 	r.emit(event.Event{Type: event.RunFinished, Outcome: &out})
 	return out
 }
 
-func (r *run) cancel() { r.cancelOnce.Do(func() { close(r.cancelled) }) }
+// job gives the state of a planned job; ids are found without regard to case.
+func (r *run) job(id string) *jobState {
+	if st := r.jobs[id]; st != nil {
+		return st
+	}
+	for name, st := range r.jobs {
+		if strings.EqualFold(name, id) {
+			return st
+		}
+	}
+	return nil
+}
+
+// personCancelled is why a run is cancelled that its caller cancels.
+const personCancelled = "the run was cancelled"
+
+func (r *run) cancel() { r.cancelFor(personCancelled) }
+
+func (r *run) cancelFor(why string) {
+	r.cancelOnce.Do(func() {
+		r.why = why
+		close(r.cancelled)
+	})
+}
 
 func (r *run) isCancelled() bool {
 	select {
@@ -168,23 +205,35 @@ func (r *run) emit(e event.Event) {
 func (r *run) outcome() event.Outcome {
 	out := event.Outcome{Outcome: resultSuccess}
 	var total event.Usage
-	infra := false
+	infra := r.broken
+	if r.refused != "" {
+		out.Outcome = r.refused
+	}
 	for _, j := range r.Plan.Workflow.Jobs {
 		st := r.jobs[j.ID]
 		if st == nil {
 			continue
 		}
 		total = total.Add(st.usage)
-		if st.result == resultFailure {
+		switch {
+		case st.result == resultFailure:
 			out.Outcome = resultFailure
 			infra = infra || st.infrastructure
+		case st.result == resultCancelled && out.Outcome == resultSuccess:
+			// A job ran out of time, or out of its concurrency group.
+			out.Outcome = resultCancelled
 		}
 	}
-	if infra {
-		out.Cause = event.CauseInfrastructure
-	}
-	if r.isCancelled() {
+	switch {
+	case r.isCancelled():
 		out.Outcome, out.Cause = resultCancelled, event.CauseCancelled
+		if r.why != personCancelled {
+			out.Message = r.why
+		}
+	case infra:
+		out.Cause = event.CauseInfrastructure
+	case out.Outcome == resultCancelled:
+		out.Cause = event.CauseCancelled
 	}
 	out.Conclusion = out.Outcome
 	if total.Requests > 0 {

@@ -216,6 +216,23 @@ jobs:
     strategy: {matrix: {x: [1, 2], y: [p]}}
     steps: [{id: s, run: "echo ${{ matrix.x }}${{ matrix.y }}"}]
 `, map[string]string{"a (1, p)": "success", "a (1, p)/s": "success", "a (2, p)": "success", "a (2, p)/s": "success"}, "success"},
+		{"ids are found without regard to case, as on GitHub", `
+jobs:
+  Build: {outputs: {o: "1"}, steps: [{id: s, run: echo}]}
+  use: {needs: build, if: needs.BUILD.outputs.o == 1, steps: [{id: s, run: echo}]}
+`, map[string]string{"Build": "success", "Build/s": "success", "use": "success", "use/s": "success"}, "success"},
+		{"SEMANTICS 19: needs.<job>.matrix is what became of every leg", `
+jobs:
+  a:
+    strategy: {fail-fast: false, matrix: {x: [1, 2]}}
+    outputs: {o: "o${{ matrix.x }}"}
+    steps: [{id: s, run: "exit ${{ matrix.x == 2 && 1 || 0 }}"}]
+  b:
+    needs: a
+    if: always()
+    steps:
+      - {id: s, if: "needs.a.matrix[0].result == 'success' && needs.a.matrix[1].result == 'failure' && needs.a.matrix[1].matrix.x == 2 && needs.a.matrix[0].outputs.o == 'o1'", run: echo}
+`, map[string]string{"a (1)": "success", "a (1)/s": "success", "a (2)": "failure", "a (2)/s": "failure", "b": "success", "b/s": "success"}, "failure"},
 		{"SEMANTICS 18: a dynamic matrix expands when its input is known", `
 jobs:
   make:

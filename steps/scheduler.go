@@ -14,7 +14,7 @@ import (
 type class int
 
 const (
-	classFree  class = iota // gates and ends: expressions only
+	classFree  class = iota // gates, starts and ends: expressions and waits
 	classRun                // bounded by MaxParallel
 	classAgent              // bounded by MaxAgents
 	classCount
@@ -83,6 +83,8 @@ func (r *run) runNode(ctx context.Context, n *workflow.Node) (end nodeEnd) {
 			end.added = r.runGate(n)
 		case workflow.StepNode:
 			r.runStep(ctx, n)
+		case workflow.LegStart:
+			r.startLeg(ctx, n)
 		case workflow.LegEnd:
 			r.endLeg(ctx, n)
 		case workflow.JobEnd:
@@ -137,7 +139,7 @@ func (s *scheduler) add(nodes []*workflow.Node) {
 }
 
 func (s *scheduler) enqueue(n *workflow.Node) {
-	if n.Kind == workflow.StepNode && !s.admit(n) {
+	if (n.Kind == workflow.StepNode || n.Kind == workflow.LegStart) && !s.admit(n) {
 		return
 	}
 	s.ready[classOf(n)].push(n)

@@ -69,11 +69,12 @@ func (s *scope) context(name string) (expr.Value, bool) {
 func (s *scope) needs() *expr.Object {
 	needs := expr.NewObject()
 	for _, need := range s.job.Needs {
-		st := s.run.jobs[need.Value]
+		st := s.run.job(need.Value)
 		o := expr.NewObject()
 		o.Set("result", st.result)
 		o.Set("outputs", st.outputs)
-		needs.Set(need.Value, o)
+		o.Set("matrix", st.matrix)
+		needs.Set(st.job.ID, o)
 	}
 	return needs
 }

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path"
@@ -29,7 +30,7 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(err)
 	}
-	dir, err := s.workingDirectory()
+	dir, err := s.workingDirectory(s.step.WorkingDirectory, s.node.Job.Defaults.WorkingDirectory, s.Plan.Workflow.Defaults.WorkingDirectory)
 	if err != nil {
 		return problem(err)
 	}
@@ -67,6 +68,9 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	stdout.Flush()
 	stderr.Flush()
 	if err != nil {
+		if end, ok := notStarted(err); ok {
+			return end
+		}
 		broken = true
 		return boxFailed(err)
 	}
@@ -82,9 +86,23 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		end.cause, end.message = event.CauseExitCode, err.Error()
 	}
 	if s.refused != "" && end.cause == "" {
-		end.cause, end.message = event.CauseExitCode, s.refused
+		end.cause, end.message, end.exit.Code = event.CauseExitCode, s.refused, 1
 	}
 	return end
+}
+
+// notStarted is the end of a step whose program is not there: its own failure,
+// as a shell would have it, not one of the box.
+func notStarted(err error) (attemptEnd, bool) {
+	var failed *sandbox.Error
+	if !errors.As(err, &failed) || failed.Kind != sandbox.KindExec {
+		return attemptEnd{}, false
+	}
+	end := attemptEnd{cause: event.CauseExitCode, message: err.Error(), hint: failed.Advice, exit: sandbox.Exit{Code: 127}}
+	if end.hint == "" {
+		end.hint = "is the program in the box's image (docker.image), or on this machine where the step says docker: false?"
+	}
+	return end, true
 }
 
 func exitMessage(exit sandbox.Exit) string {
@@ -136,8 +154,9 @@ func environ(env map[string]string) []string {
 	return list
 }
 
-func (s *stepRun) workingDirectory() (string, error) {
-	for _, v := range []*workflow.Value{s.step.WorkingDirectory, s.node.Job.Defaults.WorkingDirectory, s.Plan.Workflow.Defaults.WorkingDirectory} {
+// workingDirectory is the first that is said, nearest first; "." where none is.
+func (s *stepRun) workingDirectory(nearest ...*workflow.Value) (string, error) {
+	for _, v := range nearest {
 		if v == nil {
 			continue
 		}

@@ -58,6 +58,9 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 		return
 	}
 	l := r.leg(n.Leg)
+	if l.skip != "" {
+		return
+	}
 	l.once.Do(func() { r.begin(n, l) })
 	s := &stepRun{run: r, node: n, step: n.Step, leg: l, outputs: expr.NewObject(), release: func() {}, bg: l.background[strings.ToLower(n.Step.ID)]}
 	if s.bg != nil {
@@ -309,7 +312,7 @@ func boxFailed(err error) attemptEnd {
 	end := attemptEnd{cause: event.CauseInfrastructure, message: err.Error(), exit: sandbox.Exit{Code: 1}}
 	var failed *sandbox.Error
 	if errors.As(err, &failed) {
-		end.hint = failed.Hint
+		end.hint = failed.Advice
 		if failed.Kind == sandbox.KindOOM {
 			end.cause = event.CauseOOM
 		}

@@ -199,7 +199,7 @@ func (c *checker) checkParallelAgents(job *Job) {
 		for _, w := range writers {
 			if !ancestors(n).has(w.Step.Index) && !ancestors(w).has(n.Step.Index) {
 				c.add(SeverityError, "workspace", n.Step.Pos, 1,
-					"say `workspace: isolated` or `workspace: ro`, or order the steps with `needs` or `wait`",
+					"say `workspace: ro` where an agent only reads, or order the steps with `needs` or `wait`",
 					"this agent and the one of step "+strconv.Quote(w.Step.ID)+" may write into the shared workspace at the same time")
 				break
 			}

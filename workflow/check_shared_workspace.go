@@ -10,7 +10,7 @@ import (
 // workspace at the same time: in jobs of which neither waits for the other, or
 // in two legs of one matrix.
 func (c *checker) checkSharedWorkspace() {
-	const hint = "say `workspace: isolated` (its own clone, the result comes back as a patch) or `workspace: ro`, or order the jobs with `needs`"
+	const hint = "say `workspace: ro` where an agent only reads, or order the jobs with `needs`"
 	order := c.topological()
 	if !slices.ContainsFunc(order, func(job *Job) bool { return sharedWriter(job) != nil }) {
 		return
@@ -34,7 +34,7 @@ func (c *checker) checkSharedWorkspace() {
 		}
 		if parallelLegs(job) {
 			c.add(SeverityError, "workspace", step.Pos, 1,
-				"say `workspace: isolated` or `workspace: ro`, or `max-parallel: 1` in the job's strategy",
+				"say `workspace: ro` where an agent only reads, or `max-parallel: 1` in the job's strategy",
 				"agents in several legs of job "+strconv.Quote(job.ID)+" may write into the shared workspace at the same time")
 		} else if n := writers.firstWithout(ancestors[i]); n >= 0 {
 			other := order[n]

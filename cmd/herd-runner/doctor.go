@@ -68,8 +68,8 @@ func (a *App) examineEngine(ctx context.Context) []finding {
 	if err != nil {
 		f := finding{what: "engine", said: err.Error(), advice: "install and start a Docker engine; on Debian or Ubuntu: apt-get install docker.io"}
 		var failed *sandbox.Error
-		if errors.As(err, &failed) && failed.Hint != "" {
-			f.advice = failed.Hint
+		if errors.As(err, &failed) && failed.Advice != "" {
+			f.advice = failed.Advice
 		}
 		return []finding{f}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ func readBounded(name string) ([]byte, error) {
 
 // readInputs joins --inputs-file (JSON or YAML mapping, or KEY=VALUE lines) and
 // -i k=v, the latter last.
-func readInputs(dir, file string, pairs []string) (map[string]string, error) {
+func readInputs(dir, file string, args []string) (map[string]string, error) {
 	given := map[string]string{}
 	if file != "" {
 		b, err := readBounded(under(dir, file))
@@ -54,14 +55,22 @@ func readInputs(dir, file string, pairs []string) (map[string]string, error) {
 			}
 		}
 	}
-	for _, p := range pairs {
-		k, v, ok := strings.Cut(p, "=")
+	last, err := pairs("-i", args)
+	maps.Copy(given, last)
+	return given, err
+}
+
+// pairs reads the NAME=VALUE arguments of a flag.
+func pairs(flag string, args []string) (map[string]string, error) {
+	m := map[string]string{}
+	for _, arg := range args {
+		k, v, ok := strings.Cut(arg, "=")
 		if !ok || k == "" {
-			return nil, problem("-i %q: expected NAME=VALUE", p)
+			return nil, problem("%s %q: expected NAME=VALUE", flag, arg)
 		}
-		given[k] = v
+		m[k] = v
 	}
-	return given, nil
+	return m, nil
 }
 
 func scalarText(v any) (string, error) {
@@ -80,7 +89,7 @@ func scalarText(v any) (string, error) {
 
 // readSecrets joins --secret-file (NAME=VALUE lines) and --secret, the latter
 // last: K takes the value from the environment, K=V gives it.
-func readSecrets(dir, file string, pairs []string, getenv func(string) string) (map[string]string, error) {
+func readSecrets(dir, file string, args []string, getenv func(string) string) (map[string]string, error) {
 	secrets := map[string]string{}
 	if file != "" {
 		b, err := readBounded(under(dir, file))
@@ -91,8 +100,8 @@ func readSecrets(dir, file string, pairs []string, getenv func(string) string) (
 			return nil, problem("--secret-file: %w", err)
 		}
 	}
-	for _, p := range pairs {
-		k, v, given := strings.Cut(p, "=")
+	for _, arg := range args {
+		k, v, given := strings.Cut(arg, "=")
 		if k == "" {
 			return nil, problem("--secret: expected NAME (taken from the environment) or NAME=VALUE")
 		}

@@ -74,6 +74,12 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 	if err != nil {
 		return d, false
 	}
+	if d.Auth != "" && d.Auth != "gateway" {
+		c.add(c.step.Docker, fmt.Errorf("docker.auth: %q is not supported yet", d.Auth), "leave it out: the gateway keeps credentials out of the box")
+	}
+	if d.Network.Mode == "allow" {
+		c.add(c.step.Docker, errors.New("docker.network: allow-lists are not supported yet"), "use none (the model gateway still works) or bridge")
+	}
 	if d, err = c.authorize(d); err != nil {
 		c.add(c.step.Docker, err, report.Hint(err))
 	}
@@ -84,6 +90,11 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 func (c *stepCheck) agent() {
 	r, err := workflow.DecodeRuntime(c.step.Runtime, c.eval)
 	if err == nil {
+		for key, said := range map[string]bool{"session": r.Session != "", "base-url": r.BaseURL != ""} {
+			if said {
+				c.add(c.step.Runtime, fmt.Errorf("runtime.%s is not supported yet", key), "remove it")
+			}
+		}
 		if _, err := c.pickRuntime(steps.RuntimeConfig(r)); err != nil {
 			c.add(c.step.Runtime, err, report.Hint(err))
 		}

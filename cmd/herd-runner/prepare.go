@@ -9,6 +9,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/gateway"
 	"github.com/herd-runner/herd-runner/internal/policy"
+	"github.com/herd-runner/herd-runner/internal/workspace"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/steps/redact"
@@ -110,6 +111,9 @@ func (a *App) preflightBoxes(ctx context.Context, p *prepared, specs []sandbox.S
 	if !p.boxes {
 		return nil
 	}
+	if err := workspace.Check(p.dir); err != nil {
+		return infra(err)
+	}
 	b := newBackends(a, p)
 	backend, err := b.get(ctx, false)
 	if err != nil {
@@ -171,7 +175,7 @@ func (p *prepared) readValues(a *App) error {
 	for _, v := range p.secrets {
 		p.masker.Add(v)
 	}
-	vars, err := readInputs(p.dir, "", f.vars)
+	vars, err := pairs("--var", f.vars)
 	if err != nil {
 		return err
 	}
@@ -188,11 +192,17 @@ func (p *prepared) readValues(a *App) error {
 	if err := p.readEvent(a); err != nil {
 		return err
 	}
-	var problems []workflow.Problem
-	if p.inputs, problems = workflow.ResolveInputs(p.workflow.On, p.eventName, given); len(problems) > 0 {
-		return a.show(p.workflow, problems)
+	event := p.eventName
+	if len(given) > 0 && f.eventName == "" {
+		// Who gives inputs dispatches the workflow, whatever event CI is in.
+		event = "workflow_dispatch"
 	}
-	return nil
+	var problems []workflow.Problem
+	p.inputs, problems = workflow.ResolveInputs(p.workflow.On, event, given)
+	for i := range problems {
+		problems[i].File = p.workflow.File
+	}
+	return a.show(p.workflow, problems)
 }
 
 // readEvent takes the event from --event, or from GitHub's environment.

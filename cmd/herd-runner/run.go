@@ -153,6 +153,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		NewUUID:      uuid.NewString,
 		Stall:        stallAfter,
 		DefaultImage: defaultImage,
+		AcquireGroup: a.acquireGroup(p, id, contexts),
 		Finish:       func(ctx context.Context) []event.Note { return finish(ctx, p, backends, ws) },
 		Kill:         kill,
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/herd-runner/herd-runner/sandbox/docker"
 	"github.com/herd-runner/herd-runner/sandbox/host"
 	"github.com/herd-runner/herd-runner/steps"
+	"github.com/herd-runner/herd-runner/steps/redact"
 )
 
 // newFactory knows every runtime there is.
@@ -95,8 +96,9 @@ func (a *App) stateDir() (string, error) {
 // policyFile is the operator's, never one of the project.
 func (a *App) policyFile(f runFlags) (string, error) {
 	if f.policyFile != "" {
-		_, err := os.Stat(f.policyFile)
-		return f.policyFile, err
+		name := under(f.dir, f.policyFile)
+		_, err := os.Stat(name)
+		return name, err
 	}
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -132,7 +134,7 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 	o := gateway.Options{
 		Mode:        gateway.Live,
 		Upstream:    a.Getenv("ANTHROPIC_BASE_URL"),
-		Credentials: gateway.FromEnvironment(a.Getenv, home),
+		Credentials: masked(gateway.FromEnvironment(a.Getenv, home), p.masker),
 		Redact:      p.masker.String,
 		Clock:       a.Now,
 	}
@@ -143,6 +145,22 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 		o.Mode, o.Dir = gateway.Record, under(p.dir, p.flags.record)
 	}
 	return gateway.New(o)
+}
+
+// minCredential keeps a made-up credential ("test") from masking ordinary words;
+// real ones are far longer.
+const minCredential = 16
+
+// masked makes the real credential a secret of the run: a step on the host could
+// come by it and print it.
+func masked(source gateway.CredentialSource, masker *redact.Masker) gateway.CredentialSource {
+	return func(ctx context.Context) (gateway.Credential, error) {
+		c, err := source(ctx)
+		if len(c.Value) >= minCredential {
+			masker.Add(c.Value)
+		}
+		return c, err
+	}
 }
 
 // openModel opens the gateway's session for one attempt of an agent step.

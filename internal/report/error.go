@@ -4,15 +4,13 @@ import (
 	"errors"
 	"io"
 	"strings"
-
-	"github.com/herd-runner/herd-runner/sandbox"
 )
 
 const errorLines = 20
 
 // Error tells the person what went wrong and what to do next, on one screen.
 // The hint is taken from the first error in the chain that has one: a
-// *sandbox.Error, or any with a method Hint() string.
+// any with a method Hint() string.
 func Error(w io.Writer, err error, color bool) {
 	p := paint(color)
 	lines, more := textLines(err.Error(), errorLines)
@@ -41,10 +39,6 @@ func Hint(err error) string {
 	var hinted interface{ Hint() string }
 	if errors.As(err, &hinted) && hinted.Hint() != "" {
 		return hinted.Hint()
-	}
-	var box *sandbox.Error
-	if errors.As(err, &box) {
-		return box.Hint
 	}
 	return ""
 }

@@ -254,7 +254,7 @@ func TestLogIsHarmless(t *testing.T) {
 }
 
 func TestError(t *testing.T) {
-	box := &sandbox.Error{Kind: sandbox.KindImage, Op: "pull image", Hint: "build it with: herd-runner image build", Err: errors.New("no such image \"x\x1b[2J\"")}
+	box := &sandbox.Error{Kind: sandbox.KindImage, Op: "pull image", Advice: "build it with: herd-runner image build", Err: errors.New("no such image \"x\x1b[2J\"")}
 	tests := []struct {
 		err  error
 		want string

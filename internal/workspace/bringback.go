@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -35,10 +36,7 @@ func (m manifest) bringBack(clone, project string) (Report, error) {
 		if name == "." {
 			return nil
 		}
-		if isGitName(name) || name == ".herd" {
-			if name != ".git" && name != ".herd" {
-				rep.skip(name, "a nested .git could run code on this machine")
-			}
+		if name == ".git" || name == ".herd" {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -57,6 +55,10 @@ func (m manifest) bringBack(clone, project string) (Report, error) {
 		if known && e.mode.IsDir() && old.mode.IsDir() && old.mode == e.mode|0o700 {
 			return nil
 		}
+		if git := gitPart(name); git != "" {
+			rep.skipGit(git)
+			return nil
+		}
 		m.take(&rep, src, dst, name, e)
 		return nil
 	})
@@ -68,11 +70,23 @@ func (m manifest) bringBack(clone, project string) (Report, error) {
 	return rep, nil
 }
 
-// isGitName says whether the last part of a path is .git in any spelling that
-// some file system takes for it.
-func isGitName(name string) bool {
-	base := strings.ToLower(strings.TrimRight(path.Base(name), ". "))
-	return base == ".git" || base == "git~1"
+// gitPart gives the path up to its first part that is .git in any spelling that
+// some file system takes for it; empty where there is none.
+func gitPart(name string) string {
+	for i, part := range strings.Split(name, "/") {
+		base := strings.ToLower(strings.TrimRight(part, ". "))
+		if base == ".git" || base == "git~1" {
+			return strings.Join(strings.Split(name, "/")[:i+1], "/")
+		}
+	}
+	return ""
+}
+
+// skipGit leaves out a change inside a .git, once for each.
+func (r *Report) skipGit(name string) {
+	if !slices.ContainsFunc(r.Notices, func(n string) bool { return strings.HasPrefix(n, fmt.Sprintf("%q ", name)) }) {
+		r.skip(name, "a nested .git could run code on this machine")
+	}
 }
 
 func (r *Report) skip(name, why string) {
@@ -153,6 +167,10 @@ func (m manifest) removeGone(rep *Report, dst *os.Root, seen map[string]bool) {
 	sort.Sort(sort.Reverse(sort.StringSlice(gone)))
 	for _, name := range gone {
 		if _, err := dst.Lstat(name); os.IsNotExist(err) {
+			continue
+		}
+		if git := gitPart(name); git != "" {
+			rep.skipGit(git)
 			continue
 		}
 		if why := m.conflict(dst, name); why != "" {

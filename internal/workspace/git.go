@@ -16,36 +16,26 @@ import (
 // hooks and config are its own. No file of the real .git can be written from a
 // box. It gives no mounts where the project is no repository.
 func (w *Workspace) privateGit() ([]sandbox.Mount, error) {
-	real := filepath.Join(w.project, ".git")
-	st, err := os.Lstat(real)
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	if err != nil {
+	dir, err := gitDir(w.project)
+	if dir == "" || err != nil {
 		return nil, err
 	}
-	gitDir := real
-	if st.Mode().IsRegular() {
-		if gitDir, err = readGitFile(real); err != nil {
-			return nil, err
-		}
-	}
-	common := gitDir
-	if b, err := os.ReadFile(filepath.Join(gitDir, "commondir")); err == nil {
-		common = resolve(gitDir, strings.TrimSpace(string(b)))
+	common := dir
+	if b, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
+		common = resolve(dir, strings.TrimSpace(string(b)))
 	}
 	private := filepath.Join(w.runDir, "git")
-	mounts, err := w.fillGit(private, gitDir, common)
+	mounts, err := w.fillGit(private, dir, common)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.giveTree(private); err != nil {
 		return nil, err
 	}
-	if st.IsDir() || w.staged != nil {
+	if isDir(filepath.Join(w.root, ".git")) {
 		return append(mounts, sandbox.Mount{Source: private, Target: BoxDir + "/.git"}), nil
 	}
-	// A worktree's .git is a file: a file of our own takes its place.
+	// The .git of a worktree or clone is a file: one of our own takes its place.
 	pointer := filepath.Join(w.runDir, "git", "herd-gitfile")
 	if err := os.WriteFile(pointer, []byte("gitdir: "+boxGit+"\n"), 0o644); err != nil {
 		return nil, err
@@ -53,6 +43,21 @@ func (w *Workspace) privateGit() ([]sandbox.Mount, error) {
 	return append(mounts,
 		sandbox.Mount{Source: private, Target: boxGit},
 		sandbox.Mount{Source: pointer, Target: BoxDir + "/.git", ReadOnly: true}), nil
+}
+
+// gitDir finds the repository of a directory; empty where it is none.
+func gitDir(dir string) (string, error) {
+	name := filepath.Join(dir, ".git")
+	st, err := os.Lstat(name)
+	switch {
+	case os.IsNotExist(err):
+		return "", nil
+	case err != nil:
+		return "", err
+	case st.Mode().IsRegular():
+		return readGitFile(name)
+	}
+	return name, nil
 }
 
 func readGitFile(name string) (string, error) {

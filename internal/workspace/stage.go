@@ -90,12 +90,20 @@ func stage(project, clone string, uid, gid int) (manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, mountpoint := range []string{".herd", ".git"} {
-		if err := os.Mkdir(filepath.Join(clone, mountpoint), 0o755); err != nil {
-			return nil, err
-		}
+	if err := os.Mkdir(filepath.Join(clone, ".herd"), 0o755); err != nil {
+		return nil, err
 	}
-	return m, nil
+	return m, pointToGit(project, clone)
+}
+
+// pointToGit makes the project's repository that of the clone, for steps on the
+// host; boxes get a file of their own in its place.
+func pointToGit(project, clone string) error {
+	dir, err := gitDir(project)
+	if dir == "" || err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(clone, ".git"), []byte("gitdir: "+dir+"\n"), 0o644)
 }
 
 // copyFile writes the regular file name of src to dst, which must not have it

@@ -44,6 +44,7 @@ type Workspace struct {
 	root            string
 	uid, gid        int
 	staged          manifest // nil: the steps work in the project itself
+	isolated        bool     // some step runs in a box
 	hadGit          bool
 
 	mu      sync.Mutex
@@ -64,21 +65,12 @@ func Open(o Options) (*Workspace, error) {
 	if project, err = filepath.EvalSymlinks(project); err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)
 	}
-	w := &Workspace{project: project, runDir: o.RunDir, root: project}
+	w := &Workspace{project: project, runDir: o.RunDir, root: project, isolated: o.Boxes}
 	if !o.Boxes {
 		return w, nil
 	}
-	st, err := os.Stat(project)
-	if err != nil {
-		return nil, fmt.Errorf("workspace: %w", err)
-	}
-	owner, ok := st.Sys().(*syscall.Stat_t)
-	if !ok {
-		return nil, errors.New("workspace: this system does not tell who owns a directory")
-	}
-	w.uid, w.gid = int(owner.Uid), int(owner.Gid)
-	if me := os.Getuid(); me != 0 && w.uid != me {
-		return nil, fmt.Errorf("workspace %s belongs to uid %d, and you are uid %d: the box's user could not write to it; run as its owner, or use a copy of your own", project, w.uid, me)
+	if w.uid, w.gid, err = owner(project); err != nil {
+		return nil, err
 	}
 	if _, err := os.Lstat(filepath.Join(project, ".git")); err == nil {
 		w.hadGit = true
@@ -93,22 +85,41 @@ func Open(o Options) (*Workspace, error) {
 	return w, nil
 }
 
+// Check says why boxes could not work on a project, before anything is made.
+func Check(project string) error {
+	_, _, err := owner(project)
+	return err
+}
+
+// owner gives the user that boxes run as: the project's owner, who must be the
+// person running us, unless that is root.
+func owner(project string) (uid, gid int, err error) {
+	st, err := os.Stat(project)
+	if err != nil {
+		return 0, 0, fmt.Errorf("workspace: %w", err)
+	}
+	owner, ok := st.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, errors.New("workspace: this system does not tell who owns a directory")
+	}
+	if me := os.Getuid(); me != 0 && int(owner.Uid) != me {
+		return 0, 0, fmt.Errorf("workspace %s belongs to uid %d, and you are uid %d: the box's user could not write to it; run as its owner, or use a copy of your own", project, owner.Uid, me)
+	}
+	return int(owner.Uid), int(owner.Gid), nil
+}
+
 // Root is the directory on the host that the steps work in.
 func (w *Workspace) Root() string { return w.root }
 
 // Box prepares the layout of one box (see steps.Workspace).
-func (w *Workspace) Box(mode, _, _ string) (sandbox.Layout, error) {
+func (w *Workspace) Box(mode, _, step string) (sandbox.Layout, error) {
 	w.mu.Lock()
 	w.boxes++
 	n := w.boxes
 	w.mu.Unlock()
 	switch mode {
 	case "host":
-		temp := filepath.Join(w.runDir, "temp", strconv.Itoa(n))
-		if err := w.makeDirs(temp); err != nil {
-			return sandbox.Layout{}, err
-		}
-		return sandbox.Layout{Workdir: w.root, Temp: temp}, nil
+		return w.hostLayout(n, step)
 	case "shared", "ro":
 	default:
 		return sandbox.Layout{}, fmt.Errorf("workspace: %q is not supported yet; use shared or ro", mode)
@@ -133,6 +144,22 @@ func (w *Workspace) Box(mode, _, _ string) (sandbox.Layout, error) {
 	}
 	l.Mounts = append(l.Mounts, w.git...)
 	return l, nil
+}
+
+// hostLayout is for steps without a box. Scripts have the person's HOME, an
+// agent one of its own: its sessions and settings are not the person's.
+func (w *Workspace) hostLayout(n int, step string) (sandbox.Layout, error) {
+	l := sandbox.Layout{Workdir: w.root, Temp: filepath.Join(w.runDir, "temp", strconv.Itoa(n))}
+	dirs := []string{l.Temp}
+	if step != "" {
+		l.Home = filepath.Join(l.Temp, "home")
+		dirs = append(dirs, l.Home)
+	}
+	if w.staged != nil {
+		// The clone belongs to another user than the scripts.
+		l.Env = map[string]string{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+	}
+	return l, w.makeDirs(dirs...)
 }
 
 // makeDirs makes private directories that the box's user owns.
@@ -171,7 +198,7 @@ func (w *Workspace) Finish() (Report, error) {
 			errs = append(errs, os.RemoveAll(w.root))
 		}
 	}
-	if w.boxes > 0 && !w.hadGit && w.git == nil && w.root == w.project {
+	if w.isolated && !w.hadGit && w.root == w.project {
 		if note, err := w.quarantineGit(); err != nil {
 			errs = append(errs, err)
 		} else if note != "" {

@@ -84,7 +84,7 @@ func TestBringBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tree(t, clone, map[string]string{"edit": "22", "new/file": "n", "becomes-dir/x": "n", "link": "-> edit", ".git/config": "evil"})
+	tree(t, clone, map[string]string{"edit": "22", "new/file": "n", "becomes-dir/x": "n", "link": "-> edit"})
 	if err := os.Chmod(filepath.Join(clone, "keep"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestFinishTakesAwayANewGit(t *testing.T) {
 	if err := os.MkdirAll(run, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	w := &Workspace{project: project, root: project, runDir: run, uid: os.Getuid(), gid: os.Getgid()}
+	w := &Workspace{project: project, root: project, runDir: run, uid: os.Getuid(), gid: os.Getgid(), isolated: true}
 	if _, err := w.Box("shared", "job", ""); err != nil {
 		t.Fatal(err)
 	}
@@ -231,5 +231,63 @@ func TestFinishTakesAwayANewGit(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(project, ".git")); !os.IsNotExist(err) || len(rep.Notices) != 1 {
 		t.Errorf(".git is still there (%v), notices %v", err, rep.Notices)
+	}
+}
+
+// A run without boxes leaves the project's repository alone.
+func TestFinishLeavesTheRepositoryOfAHostRun(t *testing.T) {
+	project := t.TempDir()
+	git(t, project, "init", "-q")
+	run := filepath.Join(project, ".herd", "runs", "r")
+	if err := os.MkdirAll(run, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Open(Options{Project: project, RunDir: run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Box("host", "job", ""); err != nil {
+		t.Fatal(err)
+	}
+	if rep, err := w.Finish(); err != nil || len(rep.Notices) > 0 {
+		t.Errorf("finish: %v, notices %v", err, rep.Notices)
+	}
+	if _, err := os.Stat(filepath.Join(project, ".git", "HEAD")); err != nil {
+		t.Errorf("the repository is gone: %v", err)
+	}
+}
+
+// A nested repository that nobody touched stays as it is, without a word.
+func TestBringBackOfAnUntouchedNestedRepository(t *testing.T) {
+	project, clone, m := cloned(t, map[string]string{"sub/.git/config": "own", "sub/f": "1"})
+	rep, err := m.bringBack(clone, project)
+	if err != nil || len(rep.Notices) > 0 || len(rep.Changed) > 0 {
+		t.Errorf("got %+v, %v", rep, err)
+	}
+	if err := os.Remove(filepath.Join(clone, "sub/.git/config")); err != nil {
+		t.Fatal(err)
+	}
+	rep, err = m.bringBack(clone, project)
+	if err != nil || len(rep.Notices) != 1 || len(rep.Changed) > 0 {
+		t.Errorf("after a change: %+v, %v", rep, err)
+	}
+}
+
+// Git in a host step that works in the clone is the project's own.
+func TestGitOfTheClone(t *testing.T) {
+	project := t.TempDir()
+	git(t, project, "init", "-q")
+	tree(t, project, map[string]string{"f": "1"})
+	git(t, project, "add", "f")
+	git(t, project, "commit", "-qm", "one")
+	clone := filepath.Join(t.TempDir(), "clone")
+	if _, err := stage(project, clone, os.Getuid(), os.Getgid()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(clone, "f"), []byte("22"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := git(t, clone, "status", "--porcelain"); out != " M f\n?? .herd/\n" && out != " M f\n" {
+		t.Errorf("status in the clone: %q", out)
 	}
 }

@@ -155,7 +155,7 @@ func (d *decoder) failed(end runtimes.End) runtimes.Result {
 	}
 	switch d.last.subtype {
 	case "error_max_turns":
-		return fail(event.CauseMaxTurns, "raise max-turns, or give the step less to do; `session:` can go on from where it stopped")
+		return fail(event.CauseMaxTurns, "raise max-turns, or give the step less to do")
 	case "error_max_budget_usd":
 		return fail(event.CauseBudget, "raise max-cost-usd, or give the step less to do")
 	case "error_max_structured_output_retries":
@@ -181,7 +181,7 @@ func (d *decoder) failed(end runtimes.End) runtimes.Result {
 		return fail(event.CauseInfrastructure, "the model's API gave no usable answer: run again")
 	}
 	if strings.HasPrefix(d.last.text(), "No conversation found") {
-		return fail(event.CauseExitCode, "the session to go on from is not in this box's HOME: start without `session:`, or keep the HOME of the step it names")
+		return fail(event.CauseExitCode, "the session to go on from is not in this box's HOME")
 	}
 	return fail(event.CauseExitCode, "`herd-runner logs RUN JOB/STEP` shows its whole output")
 }

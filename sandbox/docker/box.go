@@ -114,8 +114,8 @@ func (b *Backend) verify(ctx context.Context, id string, req request) error {
 	if bad := weakened(req, got); len(bad) > 0 {
 		return &sandbox.Error{
 			Kind: sandbox.KindConfig, Op: "check container",
-			Hint: "this engine can not give the protection that is asked for; see its version and configuration",
-			Err:  errors.New("the engine made the container weaker than asked: " + strings.Join(bad, "; ")),
+			Advice: "this engine can not give the protection that is asked for; see its version and configuration",
+			Err:    errors.New("the engine made the container weaker than asked: " + strings.Join(bad, "; ")),
 		}
 	}
 	return nil
@@ -134,7 +134,7 @@ func (x *box) confined() error {
 	}
 	return &sandbox.Error{
 		Kind: sandbox.KindConfig, Op: "check container",
-		Hint: "the engine must run with its default seccomp profile (see docker info, Security Options)",
+		Advice: "the engine must run with its default seccomp profile (see docker info, Security Options)",
 		Err: fmt.Errorf("the box is weaker than asked: seccomp mode %q, no-new-privileges %q, capabilities %q; expected 2, 1 and none",
 			seccomp, noNewPrivs, capEff),
 	}
@@ -202,7 +202,7 @@ func (x *box) whyEnded(ctx context.Context, err error) *sandbox.Error {
 	case got.OOMKilled && !got.Running:
 		x.cause.Kind = sandbox.KindOOM
 		x.cause.Err = errors.New("the box ran out of memory")
-		x.cause.Hint = "raise docker.memory"
+		x.cause.Advice = "raise docker.memory"
 	case !got.Running:
 		x.cause.Err = fmt.Errorf("%w; the container exited with %d %s(stderr %s)", x.cause.Err, got.ExitCode, spaced(got.Error), x.streams.said())
 	}

@@ -393,7 +393,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"allow":       {with(func(s *sandbox.Spec) { s.Network.Mode = "allow" }), sandbox.KindConfig, ""},
 	} {
 		var serr *sandbox.Error
-		if err := b.Preflight(t.Context(), []sandbox.Spec{tc.spec}); !errors.As(err, &serr) || serr.Kind != tc.kind || !strings.Contains(serr.Hint, tc.hint) {
+		if err := b.Preflight(t.Context(), []sandbox.Spec{tc.spec}); !errors.As(err, &serr) || serr.Kind != tc.kind || !strings.Contains(serr.Advice, tc.hint) {
 			t.Errorf("preflight %s: got %v", name, err)
 		}
 		if x, err := b.Start(t.Context(), tc.spec); err == nil {
@@ -412,7 +412,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("pull: got %v", err)
 	}
 	_, err := docker.Open(t.Context(), docker.Options{Runner: engine(t).guest, StateDir: t.TempDir(), Host: "unix:///no/such/docker.sock"})
-	if !errors.As(err, &serr) || serr.Kind != sandbox.KindEngine || !strings.Contains(serr.Hint, "DOCKER_HOST") {
+	if !errors.As(err, &serr) || serr.Kind != sandbox.KindEngine || !strings.Contains(serr.Advice, "DOCKER_HOST") {
 		t.Errorf("no engine: got %v", err)
 	}
 }

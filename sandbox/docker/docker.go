@@ -65,7 +65,7 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 		return nil, fail(sandbox.KindConfig, "open docker backend", fmt.Errorf("the runner's executable: %w", err))
 	} else if st.Mode().Perm()&0o005 != 0o005 {
 		return nil, &sandbox.Error{
-			Kind: sandbox.KindConfig, Op: "open docker backend", Hint: "chmod a+rx " + opts.Runner,
+			Kind: sandbox.KindConfig, Op: "open docker backend", Advice: "chmod a+rx " + opts.Runner,
 			Err: fmt.Errorf("the runner's executable %s can not be run by the user of a box: its mode is %s", opts.Runner, st.Mode().Perm()),
 		}
 	}

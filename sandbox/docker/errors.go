@@ -26,7 +26,7 @@ func unreachable(host string, err error) error {
 		hint = "add your user to the group that owns the socket (usermod -aG docker USER, then log in anew), or use a rootless engine through DOCKER_HOST"
 	}
 	return &sandbox.Error{
-		Kind: sandbox.KindEngine, Op: "reach the container engine", Hint: hint,
+		Kind: sandbox.KindEngine, Op: "reach the container engine", Advice: hint,
 		Err: fmt.Errorf("no answer at %s: %w", host, err),
 	}
 }

@@ -106,7 +106,7 @@ func noImage(s sandbox.Spec) error {
 	if localImage(s.Image) {
 		hint = "build the agent image with `make image`, or name another one in docker.image"
 	}
-	return &sandbox.Error{Kind: sandbox.KindImage, Op: "find image", Hint: hint, Err: fmt.Errorf("the engine has no image %q", s.Image)}
+	return &sandbox.Error{Kind: sandbox.KindImage, Op: "find image", Advice: hint, Err: fmt.Errorf("the engine has no image %q", s.Image)}
 }
 
 // pull is bounded by ctx alone: how long it takes is the network's affair.
@@ -115,7 +115,7 @@ func (b *Backend) pull(ctx context.Context, ref string) error {
 	failed := func(err error) error {
 		return &sandbox.Error{
 			Kind: sandbox.KindImage, Op: "pull image", Err: fmt.Errorf("%q: %w", ref, err),
-			Hint: "check the name, that the registry can be reached from the engine, and that the engine may log in to it",
+			Advice: "check the name, that the registry can be reached from the engine, and that the engine may log in to it",
 		}
 	}
 	r, err := b.api.ImagePull(ctx, ref, imagetypes.PullOptions{})

@@ -41,8 +41,8 @@ func (b *Backend) ensureNetwork(ctx context.Context) error {
 	if got.Labels[labelOurs] != "1" || got.Options[optionICC] != "false" || got.Driver != "bridge" {
 		return &sandbox.Error{
 			Kind: sandbox.KindConfig, Op: "prepare network",
-			Hint: fmt.Sprintf("remove it (docker network rm %s), it is made anew", networkName),
-			Err:  errors.New("the network \"" + networkName + "\" is not one that herd-runner made, or lets boxes reach each other"),
+			Advice: fmt.Sprintf("remove it (docker network rm %s), it is made anew", networkName),
+			Err:    errors.New("the network \"" + networkName + "\" is not one that herd-runner made, or lets boxes reach each other"),
 		}
 	}
 	b.networkOK = true

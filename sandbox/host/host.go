@@ -61,8 +61,8 @@ func check(s sandbox.Spec) error {
 	if s.Network.Mode == "none" || s.Network.Mode == "allow" {
 		return &sandbox.Error{
 			Kind: sandbox.KindConfig, Op: "prepare host box",
-			Hint: "run the step in a container, or leave its network setting out",
-			Err:  fmt.Errorf("network %q can not be kept on the host: a host process has the host's network", s.Network.Mode),
+			Advice: "run the step in a container, or leave its network setting out",
+			Err:    fmt.Errorf("network %q can not be kept on the host: a host process has the host's network", s.Network.Mode),
 		}
 	}
 	if s.Workdir == "" {
