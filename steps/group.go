@@ -48,7 +48,7 @@ func (r *run) enter(ctx context.Context) (leave func(), ok bool) {
 	c, err := workflow.EvalConcurrency(v, env)
 	if err != nil {
 		r.refused = resultFailure
-		r.tellRun("error", "concurrency: "+err.Error(), err)
+		r.tellRun("error", "concurrency: "+plainMessage(err), err)
 		return func() {}, false
 	}
 	leave, err = r.hold(ctx, GroupRequest{Concurrency: c, Waiting: func(m string) { r.tellRun("notice", m, nil) }}, func(why string) {
@@ -68,6 +68,14 @@ func (r *run) enter(ctx context.Context) (leave func(), ok bool) {
 		r.tellRun("error", "concurrency: "+err.Error(), nil)
 	}
 	return func() {}, false
+}
+
+// plainMessage leaves out the place and the hint, which the note has.
+func plainMessage(err error) string {
+	if at := placeOf(err); at != nil {
+		return at.Msg
+	}
+	return err.Error()
 }
 
 // tellRun tells the person about the run as a whole, at the place err points at.
@@ -124,7 +132,7 @@ func (r *run) startLeg(ctx context.Context, n *workflow.Node) {
 	c, err := workflow.EvalConcurrency(n.Job.Concurrency, (&scope{run: r, job: n.Job, leg: l, view: l.view}).env())
 	if err != nil {
 		l.skip = resultFailure
-		r.note(n, "error", "job "+l.leg.ID+": concurrency: "+err.Error(), err)
+		r.note(n, "error", "job "+l.leg.ID+": concurrency: "+plainMessage(err), err)
 		return
 	}
 	ctx, stop := r.untilCancelled(ctx, l)
