@@ -103,6 +103,40 @@ func TestRealKeyStaysOutside(t *testing.T) {
 	}
 }
 
+// TestLoginOnTheHostIsMasked: a step without a box can read the person's login;
+// what it prints of it is written nowhere.
+func TestLoginOnTheHostIsMasked(t *testing.T) {
+	t.Parallel()
+	const token = "sk-ant-oat01-L0gin-OfThePerson-93ab77e0c1d5-TtRrEe2288CC"
+	model := newModel(t, fmt.Sprintf(curious, "true"))
+	m := newMachine(t, "ANTHROPIC_BASE_URL="+model.url)
+	write(t, filepath.Join(filepath.Dir(m.state), ".claude/.credentials.json"), `{"claudeAiOauth": {"accessToken": "`+token+`", "expiresAt": 4102444800000}}`)
+	dir := newProject(t, nil)
+	r := m.run(t, dir, `
+on: workflow_dispatch
+defaults: {docker: false}
+jobs:
+  host:
+    steps:
+      - id: print
+        run: |
+          cat "$HOME/.claude/.credentials.json"; sed 's/.*accessToken": "//; s/".*//' "$HOME/.claude/.credentials.json" | base64 -w0
+  agent:
+    steps:
+      - {id: look, prompt: Find the key, docker: {network: none}, workspace: ro, runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}}
+`, "--allow", "host").wantCode(t, 0)
+	if got := r.output("host", "print"); !strings.Contains(got, "***") || !strings.Contains(got, "accessToken") {
+		t.Errorf("the step printed %q", got)
+	}
+	wantNone(t, "stdout", r.stdout, needles(token))
+	wantNoneIn(t, filepath.Join(dir, ".herd"), needles(token))
+	for _, asked := range model.requests() {
+		if asked.Method == "POST" && asked.Headers["Authorization"] != "Bearer "+token {
+			t.Errorf("the model was asked with %q", asked.Headers["Authorization"])
+		}
+	}
+}
+
 // wantSentTo asserts that the model saw the real key, and no placeholder.
 func wantSentTo(t *testing.T, m *model, header, key string) {
 	t.Helper()
