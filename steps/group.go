@@ -70,6 +70,19 @@ func (r *run) enter(ctx context.Context) (leave func(), ok bool) {
 	return func() {}, false
 }
 
+// begun prepares what the plan needs.
+func (r *run) begun() bool {
+	if r.Begin == nil {
+		return true
+	}
+	err := r.Begin()
+	if err != nil {
+		r.refused, r.broken = resultFailure, true
+		r.tellRun("error", err.Error(), nil)
+	}
+	return err == nil
+}
+
 // plainMessage leaves out the place and the hint, which the note has.
 func plainMessage(err error) string {
 	if at := placeOf(err); at != nil {

@@ -70,6 +70,10 @@ type Options struct {
 	// cancels who asked; another error, when ctx has not ended, is one of the
 	// machine. nil: `concurrency` is not heeded.
 	AcquireGroup func(ctx context.Context, req GroupRequest) (Group, error)
+	// Begin, where given, is called when the run may begin: after its concurrency
+	// group was free, before anything of the plan. Its error, one of the machine,
+	// ends the run.
+	Begin func() error
 	// Finish, where given, is called when every step has ended and its boxes are
 	// gone, before the run counts as finished. What it returns is told.
 	Finish func(ctx context.Context) []event.Note
@@ -144,7 +148,7 @@ func Run(ctx context.Context, o Options) event.Outcome {
 	defer stop()
 	base := context.WithoutCancel(ctx)
 	leave, ok := r.enter(ctx)
-	if ok {
+	if ok && r.begun() {
 		r.schedule(base)
 	}
 	r.cleanup.Wait()

@@ -210,6 +210,11 @@ jobs:
   a: {steps: [{id: s, timeout-minutes: 0.005, run: sleep 60}]}
   b: {timeout-minutes: 0.005, steps: [{id: s, run: sleep 60}, {id: after, run: echo}, {id: cleanup, if: always(), run: echo}]}
 `, map[string]string{"a": "failure", "a/s": "failure", "b": "cancelled", "b/s": "cancelled", "b/after": "skipped", "b/cleanup": "success"}, "failure"},
+		{"SEMANTICS 9: a run whose job ran out of time is no success", `
+jobs:
+  a: {timeout-minutes: 0.005, steps: [{id: s, run: sleep 60}]}
+  b: {steps: [{id: s, run: echo}]}
+`, map[string]string{"a": "cancelled", "a/s": "cancelled", "b": "success", "b/s": "success"}, "cancelled"},
 		{"SEMANTICS 16: a matrix has a leg per combination", `
 jobs:
   a:

@@ -116,7 +116,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 			err = infra(closeErr)
 		}
 	}()
-	ws, err := workspace.Open(workspace.Options{Project: p.dir, RunDir: record.Dir(), Boxes: p.boxes})
+	ws, err := workspace.Open(workspace.Options{Project: p.dir, RunDir: record.Dir(), Boxes: p.boxes, Later: true})
 	if err != nil {
 		return infra(err)
 	}
@@ -124,7 +124,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	fold := &foldSink{}
 	display := a.display(p)
 	sink := redact.Sink(p.masker, event.Tee{record, fold, display})
-	backends := newBackends(a, p)
+	backends := &backends{app: a, ahead: withoutNetwork(p.specs)}
 	ctx, kill, stop := a.interruptible(ctx, sink)
 	defer stop()
 
@@ -154,6 +154,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Stall:        stallAfter,
 		DefaultImage: defaultImage,
 		AcquireGroup: a.acquireGroup(p, id, contexts),
+		Begin:        ws.Prepare,
 		Finish:       func(ctx context.Context) []event.Note { return finish(ctx, p, backends, ws) },
 		Kill:         kill,
 	})

@@ -35,6 +35,9 @@ type Options struct {
 	// Boxes says that some step runs in a box. Without it the steps work in
 	// Project itself and nothing is prepared.
 	Boxes bool
+	// Later leaves all that looks at the project to Prepare: the run may have to
+	// wait for another that works in it.
+	Later bool
 }
 
 // Workspace is the project as the steps of one run see it. Safe for concurrent
@@ -45,6 +48,7 @@ type Workspace struct {
 	uid, gid        int
 	staged          manifest // nil: the steps work in the project itself
 	isolated        bool     // some step runs in a box
+	later           bool     // Prepare is yet to come
 	hadGit          bool
 
 	mu      sync.Mutex
@@ -65,24 +69,40 @@ func Open(o Options) (*Workspace, error) {
 	if project, err = filepath.EvalSymlinks(project); err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)
 	}
-	w := &Workspace{project: project, runDir: o.RunDir, root: project, isolated: o.Boxes}
+	w := &Workspace{project: project, runDir: o.RunDir, root: project, isolated: o.Boxes, later: o.Later}
 	if !o.Boxes {
 		return w, nil
 	}
 	if w.uid, w.gid, err = owner(project); err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(filepath.Join(project, ".git")); err == nil {
-		w.hadGit = true
-	}
 	if w.uid == 0 {
 		w.uid, w.gid = rootlessUID, rootlessUID
 		w.root = filepath.Join(w.runDir, "workspace")
-		if w.staged, err = stage(project, w.root, w.uid, w.gid); err != nil {
-			return nil, fmt.Errorf("workspace: copy %s for an ordinary user: %w", project, err)
-		}
 	}
-	return w, nil
+	if w.later {
+		return w, nil
+	}
+	return w, w.Prepare()
+}
+
+// Prepare does what Open left for later; it is called once, before anything else
+// is asked of the workspace but Root. Finish without it changes nothing.
+func (w *Workspace) Prepare() (err error) {
+	w.later = false
+	if !w.isolated {
+		return nil
+	}
+	if _, err := os.Lstat(filepath.Join(w.project, ".git")); err == nil {
+		w.hadGit = true
+	}
+	if w.root == w.project {
+		return nil
+	}
+	if w.staged, err = stage(w.project, w.root, w.uid, w.gid); err != nil {
+		return fmt.Errorf("workspace: copy %s for an ordinary user: %w", w.project, err)
+	}
+	return nil
 }
 
 // Check says why boxes could not work on a project, before anything is made.
@@ -198,7 +218,7 @@ func (w *Workspace) Finish() (Report, error) {
 			errs = append(errs, os.RemoveAll(w.root))
 		}
 	}
-	if w.isolated && !w.hadGit && w.root == w.project {
+	if w.isolated && !w.later && !w.hadGit && w.root == w.project {
 		if note, err := w.quarantineGit(); err != nil {
 			errs = append(errs, err)
 		} else if note != "" {
