@@ -53,6 +53,7 @@ type Workspace struct {
 
 	mu      sync.Mutex
 	boxes   int
+	homes   map[string]string // of agent steps, by leg and step
 	gitOnce sync.Once
 	git     []sandbox.Mount
 	gitErr  error
@@ -132,20 +133,20 @@ func owner(project string) (uid, gid int, err error) {
 func (w *Workspace) Root() string { return w.root }
 
 // Box prepares the layout of one box (see steps.Workspace).
-func (w *Workspace) Box(mode, _, step string) (sandbox.Layout, error) {
+func (w *Workspace) Box(mode, leg, step string) (sandbox.Layout, error) {
 	w.mu.Lock()
 	w.boxes++
 	n := w.boxes
 	w.mu.Unlock()
 	switch mode {
 	case "host":
-		return w.hostLayout(n, step)
+		return w.hostLayout(n, leg, step)
 	case "shared", "ro":
 	default:
 		return sandbox.Layout{}, fmt.Errorf("workspace: %q is not supported yet; use shared or ro", mode)
 	}
 	dir := filepath.Join(w.runDir, "boxes", strconv.Itoa(n))
-	home, temp := filepath.Join(dir, "home"), filepath.Join(dir, "temp")
+	home, temp := w.home(leg, step, filepath.Join(dir, "home")), filepath.Join(dir, "temp")
 	if err := w.makeDirs(home, temp); err != nil {
 		return sandbox.Layout{}, err
 	}
@@ -166,13 +167,31 @@ func (w *Workspace) Box(mode, _, step string) (sandbox.Layout, error) {
 	return l, nil
 }
 
+// home is fresh for each box, but for those of one agent step: a retry goes on
+// with the session that the attempt before left there.
+func (w *Workspace) home(leg, step, fresh string) string {
+	if step == "" {
+		return fresh
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := leg + "\x00" + step
+	if w.homes == nil {
+		w.homes = map[string]string{}
+	}
+	if w.homes[key] == "" {
+		w.homes[key] = fresh
+	}
+	return w.homes[key]
+}
+
 // hostLayout is for steps without a box. Scripts have the person's HOME, an
 // agent one of its own: its sessions and settings are not the person's.
-func (w *Workspace) hostLayout(n int, step string) (sandbox.Layout, error) {
+func (w *Workspace) hostLayout(n int, leg, step string) (sandbox.Layout, error) {
 	l := sandbox.Layout{Workdir: w.root, Temp: filepath.Join(w.runDir, "temp", strconv.Itoa(n))}
 	dirs := []string{l.Temp}
 	if step != "" {
-		l.Home = filepath.Join(l.Temp, "home")
+		l.Home = w.home(leg, step, filepath.Join(l.Temp, "home"))
 		dirs = append(dirs, l.Home)
 	}
 	if w.staged != nil {

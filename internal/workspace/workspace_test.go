@@ -214,6 +214,45 @@ func TestPrivateGit(t *testing.T) {
 	}
 }
 
+func TestAttemptsOfAnAgentStepShareTheirHome(t *testing.T) {
+	for _, mode := range []string{"shared", "host"} {
+		project := t.TempDir()
+		run := filepath.Join(project, ".herd", "runs", "r")
+		if err := os.MkdirAll(run, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w := &Workspace{project: project, root: project, runDir: run, uid: os.Getuid(), gid: os.Getgid(), isolated: true}
+		home := func(leg, step string) string {
+			t.Helper()
+			l, err := w.Box(mode, leg, step)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range l.Mounts {
+				if m.Target == l.Home {
+					return m.Source
+				}
+			}
+			return l.Home
+		}
+		first := home("a", "fix")
+		if _, err := os.Stat(first); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if again := home("a", "fix"); again != first {
+			t.Errorf("%s: a retry has HOME %s, the first attempt had %s", mode, again, first)
+		}
+		for _, other := range [][2]string{{"a", "review"}, {"b", "fix"}} {
+			if home(other[0], other[1]) == first {
+				t.Errorf("%s: step %v has the HOME of another", mode, other)
+			}
+		}
+		if mode == "shared" && home("a", "") == home("a", "") {
+			t.Error("boxes of scripts share a HOME")
+		}
+	}
+}
+
 func TestFinishTakesAwayANewGit(t *testing.T) {
 	project := t.TempDir()
 	run := filepath.Join(project, ".herd", "runs", "r")
