@@ -37,6 +37,7 @@ type prepared struct {
 	gateway  *gateway.Gateway // nil: no agent step
 	boxes    bool             // some step runs in a box
 	agents   bool
+	specs    []sandbox.Spec // of the boxes that are known before the run
 	app      *App
 	describe []string // for --dry-run
 }
@@ -71,7 +72,7 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	if p.runtimes, err = newFactory(); err != nil {
 		return nil, infra(err)
 	}
-	specs, problems := p.preflight()
+	p.specs, problems = p.preflight()
 	problems = append(problems, p.missingSecrets()...)
 	if err := a.show(p.workflow, problems); err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 			return nil, problem("%w", err)
 		}
 	}
-	return p, a.preflightBoxes(ctx, p, specs)
+	return p, a.preflightBoxes(ctx, p)
 }
 
 // certainLanes are those of agent steps that will run if nothing fails before
@@ -107,19 +108,19 @@ func (p *prepared) certainLanes() []gateway.Lane {
 }
 
 // preflightBoxes asks the backends whether the boxes can be had.
-func (a *App) preflightBoxes(ctx context.Context, p *prepared, specs []sandbox.Spec) error {
+func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 	if !p.boxes {
 		return nil
 	}
 	if err := workspace.Check(p.dir); err != nil {
 		return infra(err)
 	}
-	b := newBackends(a, p)
+	b := &backends{app: a}
 	backend, err := b.get(ctx, false)
 	if err != nil {
 		return infra(err)
 	}
-	err = backend.Preflight(ctx, specs)
+	err = backend.Preflight(ctx, p.specs)
 	if closeErr := b.close(ctx); err == nil {
 		err = closeErr
 	}
