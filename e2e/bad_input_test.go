@@ -52,6 +52,21 @@ func TestRefusedBeforeAnythingStarts(t *testing.T) {
 		{"root and the machine's network",
 			"on: workflow_dispatch\njobs:\n  a:\n    steps:\n      - run: touch ran.txt\n        docker: {user: \"0:0\", network: host}\n",
 			nil, nil, 2, []string{"flow.yml:6:", "--allow root"}},
+		{"a link to a place outside",
+			"on: workflow_dispatch\njobs:\n  a:\n    steps:\n      - run: touch ran.txt\n        docker: {volumes: [\"./link:/data\"]}\n",
+			nil, nil, 2, []string{"flow.yml:6:", "--allow volume:/etc:rw"}},
+		{"a way up and out",
+			"on: workflow_dispatch\njobs:\n  a:\n    steps:\n      - run: touch ran.txt\n        docker: {volumes: [\"../../../../../../../../etc:/data:ro\"]}\n",
+			nil, nil, 2, []string{"flow.yml:6:", "--allow volume:/etc:ro"}},
+		{"a privileged box",
+			"on: workflow_dispatch\njobs:\n  a:\n    steps:\n      - run: touch ran.txt\n        docker: {privileged: true}\n",
+			nil, nil, 2, []string{"flow.yml:6:", "privileged"}},
+		{"a host configuration",
+			"on: workflow_dispatch\njobs:\n  a:\n    steps:\n      - run: touch ran.txt\n        docker: {host-config: {CapAdd: [SYS_ADMIN]}}\n",
+			nil, nil, 2, []string{"flow.yml:6:", "--allow host-config"}},
+		{"the bare host",
+			"on: workflow_dispatch\njobs:\n  a:\n    steps:\n      - run: touch ran.txt\n        docker: false\n",
+			nil, nil, 2, []string{"flow.yml:6:", "--allow host"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMachine(t, test.env...)
@@ -61,6 +76,9 @@ func TestRefusedBeforeAnythingStarts(t *testing.T) {
 				"broken/a/ask/attempt-1/main-001.json": `{"agent": "main", "request": {`,
 				"other/b/tell/attempt-1/lane.json":     `{"format": 1, "job": "b", "step": "tell", "attempt": 1, "exchanges": 0}`,
 			})
+			if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
+				t.Fatal(err)
+			}
 			r := m.run(t, dir, test.workflow, test.args...).wantCode(t, test.code)
 			if r.stdout != "" {
 				t.Errorf("something was started:\n%s", r.stdout)

@@ -119,3 +119,30 @@ jobs:
 	}
 	m.wantNothingLeft(t, dir)
 }
+
+// TestCtrlCAtAnyMoment leaves nothing, whatever was just being made.
+func TestCtrlCAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]func(event.Event) bool{
+		"as the run starts": func(e event.Event) bool { return e.Type == event.RunStarted },
+		"as steps start":    func(e event.Event) bool { return e.Type == event.StepStarted && e.Job == "b" },
+		"as a box is there": func(e event.Event) bool { return e.Type == event.BoxStarted },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			dir := newRepository(t, map[string]string{"a.txt": "a\n"})
+			p := m.startRun(t, dir, `
+on: workflow_dispatch
+defaults: {docker: {network: none}}
+jobs:
+  a: {steps: [{run: sleep 4340}]}
+  b: {steps: [{run: sleep 4341}]}
+  c: {steps: [{run: sleep 4342}]}
+`, "--max-parallel", "3")
+			p.await(name, at)
+			p.signal(syscall.SIGTERM)
+			p.wait().wantCode(t, 130)
+			m.wantNothingLeft(t, dir)
+		})
+	}
+}
