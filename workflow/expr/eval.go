@@ -15,7 +15,10 @@ func (e *Expr) Eval(env Env) (Value, error) {
 	return v, nil
 }
 
-func (e *Expr) eval(env Env) (Value, *Error) {
+func (e *Expr) eval(env Env) (Value, *Error) { return e.evalTraced(env, nil) }
+
+// evalTraced also notes the value of each node in trace, where that is not nil.
+func (e *Expr) evalTraced(env Env, trace map[*node]Value) (Value, *Error) {
 	if e.root == nil {
 		return nil, nil
 	}
@@ -23,7 +26,7 @@ func (e *Expr) eval(env Env) (Value, *Error) {
 	if limit == 0 {
 		limit = defaultMaxBytes
 	}
-	run := evaluation{src: e.src, env: &env, memory: memory{limit: limit}}
+	run := evaluation{src: e.src, env: &env, memory: memory{limit: limit}, trace: trace}
 	return run.eval(e.root, 0)
 }
 
@@ -31,6 +34,7 @@ type evaluation struct {
 	src    string
 	env    *Env
 	memory memory
+	trace  map[*node]Value
 }
 
 func (e *evaluation) fail(n *node, format string, args ...any) *Error {
@@ -49,6 +53,9 @@ func (e *evaluation) eval(n *node, level int) (Value, *Error) {
 	}
 	if !e.memory.account(level, v) {
 		return nil, e.outOfMemory(n)
+	}
+	if e.trace != nil {
+		e.trace[n] = v
 	}
 	return v, nil
 }
