@@ -213,6 +213,15 @@ func TestFollowSeesTheRunFromAnotherReader(t *testing.T) {
 	}
 }
 
+func TestARunIsKnownFromItsFirstRecord(t *testing.T) {
+	project := t.TempDir()
+	create(t, project, "r1").Emit(run("r1")[0])
+	s, err := State(open(t, project, "r1"))
+	if err != nil || s.Status != Running || s.Info.Workflow != "ci" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestADeadRunIsSeenAsSuch(t *testing.T) {
 	project := t.TempDir()
 	w := create(t, project, "r1")

@@ -162,6 +162,10 @@ func (w *Writer) Emit(e event.Event) {
 
 func (w *Writer) record(e event.Event) {
 	switch e.Type {
+	case event.RunStarted:
+		// At once: a run that is killed in its first moments says which it was.
+		w.append(record{Event: &e})
+		w.flush()
 	case event.Agent:
 		w.transcribe(e)
 	case event.StepFinished:
