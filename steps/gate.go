@@ -73,7 +73,7 @@ func (r *run) ancestry(job *workflow.Job) status {
 func (r *run) runGate(n *workflow.Node) []*workflow.Node {
 	job, st := n.Job, r.jobs[n.Job.ID]
 	sc := &scope{run: r, job: job, status: r.ancestry(job)}
-	ok, err := workflow.Condition(job.If, sc.env())
+	ok, err := r.decideJob(n, sc)
 	switch {
 	case err != nil:
 		r.failJob(n, "if", err)

@@ -77,7 +77,7 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 	// not hide a condition that says no.
 	stepEnv, envErr := evalEnv(n.Step.Env, s.sc)
 	s.sc.stepEnv = stepEnv
-	ok, err := s.condition()
+	ok, err := s.decideStep()
 	if err == nil && ok && s.bg != nil {
 		ok = s.takeSlot()
 		defer s.release()
@@ -116,14 +116,6 @@ func (s *stepRun) skipped() {
 func (s *stepRun) staysOnHost() bool {
 	d, err := workflow.DecodeDocker(s.step.Docker, s.eval)
 	return err == nil && d.Host
-}
-
-func (s *stepRun) condition() (bool, error) {
-	if s.leg.broken != nil {
-		// The leg's own env could not be evaluated: nothing in it may run.
-		return false, nil
-	}
-	return workflow.Condition(s.step.If, s.sc.env())
 }
 
 // attempts runs the step until it succeeds or its retries are used up.

@@ -28,12 +28,13 @@ const (
 	Group        Type = "group"         // Text: title of a ::group::, empty for ::endgroup::
 	Summary      Type = "summary"       // Text: markdown of GITHUB_STEP_SUMMARY
 	Notice       Type = "notice"        // Note: the runner itself speaks to the person
-	Condition    Type = "condition"     // Text: why a job or step was skipped
+	Condition    Type = "condition"     // Text: why it was skipped, empty where it runs; Condition
 )
 
 // Event is one happening. Job is the id of a job's leg as in workflow.Leg.ID
-// ("test", "test (1.26, linux)"); Step is the step's id in its job. Both are
-// empty for what concerns the run.
+// ("test", "test (1.26, linux)"), or of the job itself for what is decided
+// before it has legs: its condition, and its end where it has none. Step is the
+// step's id in its job. Both are empty for what concerns the run.
 type Event struct {
 	Seq     int64     `json:"seq"`
 	Time    time.Time `json:"time"`
@@ -42,17 +43,18 @@ type Event struct {
 	Step    string    `json:"step,omitempty"`
 	Attempt int       `json:"attempt,omitempty"` // 1-based; 0 outside a step
 
-	Name     string     `json:"name,omitempty"`
-	Text     string     `json:"text,omitempty"`
-	Stream   string     `json:"stream,omitempty"` // "stdout" or "stderr"
-	Data     []byte     `json:"-"`                // Output only; consumers must not retain it
-	Run      *RunInfo   `json:"run,omitempty"`
-	StepInfo *StepInfo  `json:"step_info,omitempty"`
-	Box      *BoxInfo   `json:"box,omitempty"`
-	Message  *Message   `json:"message,omitempty"`
-	Exchange *ModelCall `json:"exchange,omitempty"`
-	Note     *Note      `json:"note,omitempty"`
-	Outcome  *Outcome   `json:"outcome,omitempty"`
+	Name      string         `json:"name,omitempty"`
+	Text      string         `json:"text,omitempty"`
+	Stream    string         `json:"stream,omitempty"` // "stdout" or "stderr"
+	Data      []byte         `json:"-"`                // Output only; consumers must not retain it
+	Run       *RunInfo       `json:"run,omitempty"`
+	StepInfo  *StepInfo      `json:"step_info,omitempty"`
+	Box       *BoxInfo       `json:"box,omitempty"`
+	Message   *Message       `json:"message,omitempty"`
+	Exchange  *ModelCall     `json:"exchange,omitempty"`
+	Note      *Note          `json:"note,omitempty"`
+	Condition *ConditionInfo `json:"condition,omitempty"`
+	Outcome   *Outcome       `json:"outcome,omitempty"`
 }
 
 // RunInfo identifies a run.

@@ -190,10 +190,13 @@ func (f *Fold) addToStep(e event.Event) {
 		return
 	}
 	if e.Step == "" {
-		if e.Type == event.Condition {
+		if e.Type == event.Condition && e.Text != "" {
 			f.jobOf(e.Job).Condition = e.Text
 		}
 		return
+	}
+	if e.Type == event.Condition && e.Text == "" {
+		return // it runs: what follows says so
 	}
 	s := f.stepOf(e)
 	switch e.Type {

@@ -9,6 +9,9 @@ import (
 
 // happening shows all events but Output.
 func (t *Terminal) happening(e event.Event) {
+	if e.Type == event.Condition {
+		return // shown where what it skips ends
+	}
 	var v *stepView
 	if e.Job != "" {
 		v = t.view(e.Job, e.Step)

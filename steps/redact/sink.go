@@ -116,11 +116,25 @@ func (s *sink) masked(e event.Event) event.Event {
 	e.Note = masked(e.Note, func(n *event.Note) {
 		n.Message, n.Title, n.File, n.Hint = m.String(n.Message), m.String(n.Title), m.String(n.File), m.String(n.Hint)
 	})
+	e.Condition = masked(e.Condition, func(c *event.ConditionInfo) {
+		c.Source, c.Error, c.Tree = m.String(c.Source), m.String(c.Error), maskedPart(m, c.Tree)
+	})
 	e.Outcome = masked(e.Outcome, func(o *event.Outcome) {
 		o.Message, o.Hint, o.SessionID = m.String(o.Message), m.String(o.Hint), m.String(o.SessionID)
 		o.Outputs = maskedMap(m, o.Outputs)
 	})
 	return e
+}
+
+func maskedPart(m *Masker, p *event.ConditionPart) *event.ConditionPart {
+	return masked(p, func(p *event.ConditionPart) {
+		p.Source, p.Value, p.Error = m.String(p.Source), m.String(p.Value), m.String(p.Error)
+		parts := p.Parts
+		p.Parts = nil
+		for _, part := range parts {
+			p.Parts = append(p.Parts, maskedPart(m, part))
+		}
+	})
 }
 
 // masked changes a copy of what p points to.
