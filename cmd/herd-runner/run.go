@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -122,10 +123,11 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	}
 
 	fold := &foldSink{}
-	display := a.display(p)
+	screen := watchOutput(a.Stdout)
+	display := a.display(p, screen)
 	sink := redact.Sink(p.masker, event.Tee{record, fold, display})
 	backends := &backends{app: a, ahead: withoutNetwork(p.specs)}
-	ctx, kill, stop := a.interruptible(ctx, sink)
+	ctx, kill, stop := a.interruptible(ctx, sink, screen.lost)
 	defer stop()
 
 	contexts := p.contexts(id, ws.Root())
@@ -189,13 +191,17 @@ func finish(ctx context.Context, p *prepared, backends *backends, ws *workspace.
 	return notes
 }
 
-// interruptible makes the first Ctrl-C (or TERM) cancel the run in order, and
-// the second kill it.
-func (a *App) interruptible(ctx context.Context, sink event.Sink) (context.Context, <-chan struct{}, func()) {
+// interruptible makes the first Ctrl-C (or TERM, or the terminal's end) cancel
+// the run in order, and the second kill it. Output that nobody reads any more
+// cancels as well.
+func (a *App) interruptible(ctx context.Context, sink event.Sink, lost <-chan struct{}) (context.Context, <-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	kill := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup goes on
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Add(1)
@@ -205,6 +211,8 @@ func (a *App) interruptible(ctx context.Context, sink event.Sink) (context.Conte
 			select {
 			case <-done:
 				return
+			case <-lost:
+				lost = nil
 			case <-signals:
 			}
 			switch n {
@@ -230,14 +238,14 @@ type display interface {
 	Close() error
 }
 
-func (a *App) display(p *prepared) display {
+func (a *App) display(p *prepared, out io.Writer) display {
 	switch {
 	case p.flags.json:
-		return report.NewJSON(a.Stdout)
+		return report.NewJSON(out)
 	case a.Getenv("GITHUB_ACTIONS") == "true":
-		return report.NewGitHub(a.Stdout)
+		return report.NewGitHub(out)
 	default:
-		return report.NewTerminal(a.Stdout, report.TerminalOptions{Color: a.color(a.Stdout), Verbose: p.flags.verbose, Labels: p.labels()})
+		return report.NewTerminal(out, report.TerminalOptions{Color: a.color(a.Stdout), Verbose: p.flags.verbose, Labels: p.labels()})
 	}
 }
 
