@@ -123,12 +123,16 @@ jobs:
 // TestCtrlCAtAnyMoment leaves nothing, whatever was just being made.
 func TestCtrlCAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]func(event.Event) bool{
-		"as the run starts": func(e event.Event) bool { return e.Type == event.RunStarted },
-		"as steps start":    func(e event.Event) bool { return e.Type == event.StepStarted && e.Job == "b" },
-		"as a box is there": func(e event.Event) bool { return e.Type == event.BoxStarted },
+	for _, test := range []struct {
+		name   string
+		signal syscall.Signal
+		at     func(event.Event) bool
+	}{
+		{"as the run starts", syscall.SIGINT, func(e event.Event) bool { return e.Type == event.RunStarted }},
+		{"as steps start", syscall.SIGTERM, func(e event.Event) bool { return e.Type == event.StepStarted && e.Job == "b" }},
+		{"as a box is there", syscall.SIGHUP, func(e event.Event) bool { return e.Type == event.BoxStarted }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			m := newMachine(t)
 			dir := newRepository(t, map[string]string{"a.txt": "a\n"})
 			p := m.startRun(t, dir, `
@@ -139,10 +143,43 @@ jobs:
   b: {steps: [{run: sleep 4341}]}
   c: {steps: [{run: sleep 4342}]}
 `, "--max-parallel", "3")
-			p.await(name, at)
-			p.signal(syscall.SIGTERM)
+			p.await(test.name, test.at)
+			p.signal(test.signal)
 			p.wait().wantCode(t, 130)
 			m.wantNothingLeft(t, dir)
 		})
 	}
+}
+
+// TestOutputNobodyReads: `herd-runner run … | head -1` cancels the run and
+// leaves nothing, where a broken pipe would have killed the runner.
+func TestOutputNobodyReads(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	dir := newProject(t, nil)
+	piped := *m
+	piped.as = []string{"sh", "-c", `"$0" "$@" | head -1`}
+	r := piped.run(t, dir, `
+on: workflow_dispatch
+jobs:
+  a:
+    steps:
+      - id: talk
+        run: while :; do echo still talking; sleep 0.2; done
+      - if: always()
+        run: echo cleaned >cleaned.txt
+`)
+	if strings.Count(r.stdout, "\n") != 1 {
+		t.Errorf("head printed:\n%s", r.stdout)
+	}
+	if !strings.Contains(r.stderr, "broken pipe") {
+		t.Errorf("nobody was told:\n%s", r.stderr)
+	}
+	if got := read(t, filepath.Join(dir, "cleaned.txt")); got != "cleaned\n" {
+		t.Errorf("the last step left %q", got)
+	}
+	if show := m.call(t, "show", "-C", dir).wantCode(t, 0); !strings.Contains(show.stdout, "cancelled") {
+		t.Errorf("show:\n%s", show.stdout)
+	}
+	m.wantNothingLeft(t, dir)
 }
