@@ -35,13 +35,6 @@ func (c *collector) errorf(v *Value, rule, hint, format string, args ...any) {
 	c.add(SeverityError, rule, v.Pos, v.width(), hint, fmt.Sprintf(format, args...))
 }
 
-func (c *collector) warnf(v *Value, rule, hint, format string, args ...any) {
-	if c.full() {
-		return
-	}
-	c.add(SeverityWarning, rule, v.Pos, v.width(), hint, fmt.Sprintf(format, args...))
-}
-
 // named reports something about an identifier.
 func (c *collector) named(n Name, rule, hint, format string, args ...any) {
 	c.add(SeverityError, rule, n.Pos, len([]rune(n.Value)), hint, fmt.Sprintf(format, args...))

@@ -247,7 +247,7 @@ func TestAttemptsOfAnAgentStepShareTheirHome(t *testing.T) {
 				t.Errorf("%s: step %v has the HOME of another", mode, other)
 			}
 		}
-		if mode == "shared" && home("a", "") == home("a", "") {
+		if one, two := home("a", ""), home("a", ""); mode == "shared" && one == two {
 			t.Error("boxes of scripts share a HOME")
 		}
 	}
@@ -326,7 +326,7 @@ func TestGitOfTheClone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(clone, "f"), []byte("22"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out := git(t, clone, "status", "--porcelain"); out != " M f\n?? .herd/\n" && out != " M f\n" {
+	if out := git(t, clone, "status", "--porcelain"); !strings.HasPrefix(out, " M f\n") {
 		t.Errorf("status in the clone: %q", out)
 	}
 }

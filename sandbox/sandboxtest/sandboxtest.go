@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -177,13 +176,4 @@ func noneAlive(t *testing.T, marker string) {
 	if n := alive(t, marker); n != 0 {
 		t.Errorf("%d processes survived", n)
 	}
-}
-
-func atoi(t *testing.T, s string) int {
-	t.Helper()
-	n, err := strconv.Atoi(strings.TrimSpace(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

@@ -84,8 +84,9 @@ type Group struct {
 	// guarded by table.mu
 	sids   []int
 	recent [][]string
-	left   []int // process groups alive after their root ended; not on Linux
 	drains map[*os.File]struct{}
+	//lint:ignore U1000 on Linux the kernel gives orphans to us
+	left []int // process groups alive after their root ended
 }
 
 // NewGroup opens a group. Close ends it.
