@@ -115,6 +115,14 @@ type Job struct {
 	Runtime, Docker, Workspace *Value
 
 	inherited Defaults // merged for its steps; those with nothing of their own share it
+	inert     []inert  // what is checked and has no effect here
+}
+
+// inert is a value that nothing is done with; place is that of its expressions,
+// below jobs.<job_id>.
+type inert struct {
+	place string
+	v     *Value
 }
 
 // Name is an identifier with its place.

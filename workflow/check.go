@@ -32,14 +32,12 @@ type checker struct {
 
 	facts  map[*Job]*jobFacts
 	inputs []string // names of the declared inputs
-	places map[string]place
 
 	searched map[*Value]bool // by checkAgentSecrets
 }
 
 // gather fills what the checks look up.
 func (c *checker) gather() {
-	c.places = places()
 	c.facts = make(map[*Job]*jobFacts, len(c.w.Jobs))
 	for _, job := range c.w.Jobs {
 		c.facts[job] = newJobFacts(job)

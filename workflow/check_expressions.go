@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/herd-runner/herd-runner/workflow/expr"
 )
@@ -17,6 +18,17 @@ type scope struct {
 
 const maxPerValue = 10
 
+// maxExpression is GitHub's bound, in characters, on a text that holds
+// expressions: to it such a text is one expression.
+const maxExpression = 21_000
+
+// isLiteral says whether a text is one ${{ }} around a text in quotes, which
+// GitHub takes as that text, even where no expression may stand.
+func isLiteral(t *expr.Template) bool {
+	exprs := t.Exprs()
+	return t.Whole() && len(exprs) == 1 && exprs[0].IsString()
+}
+
 // checkExpressions looks at the syntax of every expression and at what it uses.
 func (c *checker) checkExpressions() {
 	w := c.w
@@ -29,7 +41,12 @@ func (c *checker) checkExpressions() {
 		c.expressions(in.Default, "on.workflow_call.inputs.default", top)
 	}
 	for _, t := range w.On.Events {
-		c.expressions(t.Filters.Get("outputs"), "on.workflow_call.outputs", top)
+		if t.Name != "workflow_call" {
+			continue
+		}
+		for _, out := range entriesOf(t.Filters.Get("outputs")) {
+			c.expressions(out.Value.Get("value"), "on.workflow_call.outputs", top)
+		}
 	}
 	c.defaultsExpressions(w.Defaults, "", top)
 	for _, job := range w.Jobs {
@@ -60,6 +77,13 @@ func (c *checker) jobExpressions(job *Job) {
 	c.expressions(job.ContinueOnError, in+"continue-on-error", s)
 	c.expressions(job.TimeoutMinutes, in+"timeout-minutes", s)
 	c.deploymentExpressions(job.Environment, s)
+	for _, i := range job.inert {
+		if i.place == "snapshot.if" {
+			c.condition(i.v, in+i.place, s)
+			continue
+		}
+		c.expressions(i.v, in+i.place, scope{s.job, len(job.Steps)})
+	}
 	c.expressions(job.Outputs, in+"outputs", scope{s.job, len(job.Steps)})
 	c.defaultsExpressions(job.Defaults, in, s)
 	c.blockExpressions(job.Runtime, job.Docker, job.Workspace, s)
@@ -146,12 +170,19 @@ func (c *checker) expressions(v *Value, key string, s scope) {
 		c.evalError("expression", t.err)
 		return
 	}
+	if p := places()[key]; len(p.contexts) == 0 && !isLiteral(t.tpl) {
+		c.at(SeverityError, v, strings.Index(v.Text, "${{"), 3, "expression", "write the text itself", "expressions cannot stand in `%s`", p.key)
+		return
+	}
+	if n := utf8.RuneCountInString(v.Text); n > maxExpression && !places()[key].ours() {
+		c.errorf(v, "limit", "put the text into a file, or hand the value over in `env`", "a text with expressions has %d characters, at most %d are allowed", n, maxExpression)
+	}
 	before := len(c.problems)
 	for _, e := range t.tpl.Exprs() {
 		if len(c.problems)-before >= maxPerValue {
 			return // each costs time in proportion to the text
 		}
-		c.expression(v, e, e.Base(), c.places[key], s)
+		c.expression(v, e, e.Base(), places()[key], s)
 	}
 }
 
@@ -169,7 +200,7 @@ func (c *checker) condition(v *Value, key string, s scope) {
 		c.evalError(rule, t.err)
 		return
 	}
-	c.expression(v, t.cond, t.base, c.places[key], s)
+	c.expression(v, t.cond, t.base, places()[key], s)
 }
 
 func (c *checker) evalError(rule string, e *EvalError) {
@@ -189,8 +220,11 @@ func (c *checker) expression(v *Value, e *expr.Expr, base int, p place, s scope)
 	for _, call := range e.Calls() {
 		switch call.Name {
 		case "success", "failure", "always", "cancelled":
-			if !p.status {
+			switch {
+			case !p.status:
 				c.at(SeverityError, v, base+call.Offset, call.Length, "expression", "it works in `if:` only", "function %s is not available in `%s`", call.Name, p.key)
+			case call.Args > 0 && (strings.HasSuffix(p.key, "steps.if") || call.Name == "always" || call.Name == "cancelled"):
+				c.at(SeverityError, v, base+call.Offset, call.Length, "expression", "write "+call.Name+"()", "function %s takes no arguments in `%s`", call.Name, p.key)
 			}
 		case "hashfiles":
 			if !p.hashFiles {
@@ -205,12 +239,12 @@ func (c *checker) expression(v *Value, e *expr.Expr, base int, p place, s scope)
 			c.at(SeverityError, v, base+ref.Offset, len(ref.Name), "expression", hint, "unknown context %q", e.Source()[ref.Offset:ref.Offset+len(ref.Name)])
 		case !p.has(ref.Name):
 			hint := "no context is available there"
-			if p.contexts != "" {
-				hint = "available there: " + strings.Join(strings.Fields(p.contexts), ", ")
+			if len(p.contexts) > 0 {
+				hint = "available there: " + strings.Join(p.contexts, ", ")
 			}
 			c.at(SeverityError, v, base+ref.Offset, len(ref.Name), "expression", hint, "context %q is not available in `%s`", ref.Name, p.key)
 		default:
-			c.reference(v, ref, base, s)
+			c.reference(v, ref, base, p, s)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const maxID = 100 // characters, as at GitHub
+const maxID = 99 // characters, as at GitHub
 
 var positionalID = regexp.MustCompile(`^step-[0-9]+$`)
 

@@ -12,8 +12,6 @@ func (c *checker) checkNeeds() {
 		for _, n := range job.Needs {
 			key := strings.ToLower(n.Value)
 			switch {
-			case strings.Contains(n.Value, "${{"):
-				c.named(n, "needs", "write the ids of jobs", "`needs` cannot hold expressions")
 			case c.jobs[key] == nil:
 				c.named(n, "needs", suggest(n.Value, c.jobIDs()), "job %q needs %q, which does not exist", job.ID, n.Value)
 			case c.jobs[key] == job:

@@ -68,13 +68,19 @@ func matrixKeys(m *Value) (keys []string, known bool) {
 	return slices.Compact(keys), known
 }
 
-// reference looks at a use of a context whose members are known.
-func (c *checker) reference(v *Value, ref expr.Ref, base int, s scope) {
+// reference looks at a use of a context whose members are known. What is not
+// there is null to GitHub, so in its keys that is a warning. In ours it is an
+// error: an agent costs money, and a prompt with a hole in it is a slip.
+func (c *checker) reference(v *Value, ref expr.Ref, base int, p place, s scope) {
 	if len(ref.Path) == 0 || ref.Path[0] == "*" {
 		return
 	}
 	fail := func(hint, format string, args ...any) {
-		c.at(SeverityError, v, base+ref.Offset, ref.Length, "reference", hint, format, args...)
+		severity := SeverityWarning
+		if p.ours() {
+			severity = SeverityError
+		}
+		c.at(severity, v, base+ref.Offset, ref.Length, "reference", hint, format, args...)
 	}
 	name := ref.Path[0]
 	switch ref.Name {

@@ -27,7 +27,7 @@ func (d *decoder) docker(v *Value) Docker {
 		out.Host = true
 		return out
 	}
-	d.each(v, "`docker`", dockerKeys(), func(key string, v *Value) {
+	d.each(v, "`docker`", keyNames("docker"), func(key string, v *Value) {
 		switch key {
 		case "image":
 			out.Image = d.image(v)
@@ -104,7 +104,7 @@ func (d *decoder) network(v *Value) Network {
 	modes := []string{"none", "bridge", "host"}
 	if v.Kind == Mapping {
 		var n Network
-		d.each(v, "`network`", []string{"mode", "allow", "gateway"}, func(key string, v *Value) {
+		d.each(v, "`network`", keyNames("network"), func(key string, v *Value) {
 			switch key {
 			case "mode":
 				n.Mode = d.oneOf("network.mode", v, append(modes, "allow")...)

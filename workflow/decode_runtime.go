@@ -31,7 +31,7 @@ func engines(typ string) []string {
 
 func (d *decoder) runtime(v *Value) Runtime {
 	var out Runtime
-	d.each(v, "`runtime`", runtimeKeys(), func(key string, v *Value) {
+	d.each(v, "`runtime`", keyNames("runtime"), func(key string, v *Value) {
 		switch key {
 		case "type":
 			out.Type = d.oneOf(key, v, "cli", "sdk")
@@ -166,7 +166,7 @@ func (d *decoder) retry(v *Value) Retry {
 	if v == nil {
 		return out
 	}
-	d.each(v, "`retry`", []string{"max", "on"}, func(key string, v *Value) {
+	d.each(v, "`retry`", keyNames("retry"), func(key string, v *Value) {
 		if key == "max" {
 			out.Max = int(d.whole("retry.max", v, 0, maxRetries))
 			return

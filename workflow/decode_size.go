@@ -198,7 +198,7 @@ func (d *decoder) ulimits(v *Value) []Ulimit {
 	for _, e := range v.Entries {
 		u := Ulimit{Name: e.Key.Text}
 		if e.Value.Kind == Mapping {
-			d.each(e.Value, "a ulimit", []string{"soft", "hard"}, func(key string, v *Value) {
+			d.each(e.Value, "a ulimit", keyNames("ulimit"), func(key string, v *Value) {
 				n := d.whole(key, v, -1, math.MaxInt32)
 				if key == "soft" {
 					u.Soft = n

@@ -33,7 +33,8 @@ func Validate(file string, src []byte) (*Workflow, *Plan, []Problem) {
 // fileParser shapes Values into a Workflow.
 type fileParser struct {
 	collector
-	defaults Defaults // of the workflow
+	defaults Defaults        // of the workflow
+	noted    map[string]bool // keys a note was written for
 }
 
 func (p *fileParser) workflow(w *Workflow, root *Value) {
@@ -41,16 +42,17 @@ func (p *fileParser) workflow(w *Workflow, root *Value) {
 		p.errorf(root, "syntax", "start with `on:` and `jobs:`", "a workflow is a mapping, found %s", describe(root))
 		return
 	}
-	keys := []string{"name", "description", "run-name", "on", "env", "defaults", "concurrency", "permissions", "jobs"}
 	var on, jobs *Value
 	for _, e := range root.Entries {
 		switch v := e.Value; e.Key.Text {
 		case "name":
-			w.Name = p.scalar(e)
+			w.Name = p.text(e)
 		case "description":
-			p.scalar(e)
+			if v := p.text(e); v != nil {
+				p.plainText(v, "`description`")
+			}
 		case "run-name":
-			w.RunName = p.scalar(e)
+			w.RunName = p.text(e)
 		case "on":
 			on = v
 			w.On = p.triggers(v)
@@ -66,7 +68,7 @@ func (p *fileParser) workflow(w *Workflow, root *Value) {
 		case "jobs":
 			jobs = v
 		default:
-			p.unknown(e.Key, "a workflow", keys)
+			p.unknown(e.Key, "workflow")
 		}
 	}
 	if on == nil {
@@ -79,8 +81,9 @@ func (p *fileParser) workflow(w *Workflow, root *Value) {
 	p.jobs(w, jobs)
 }
 
-func (p *fileParser) unknown(key *Value, where string, allowed []string) {
-	p.errorf(key, "unknown-key", suggest(key.Text, allowed), "unknown key %q in %s", key.Text, where)
+// unknown reports a key that a block of the language does not have.
+func (p *fileParser) unknown(key *Value, name string) {
+	p.errorf(key, "unknown-key", suggest(key.Text, keyNames(name)), "unknown key %q in %s", key.Text, language()[name].title)
 }
 
 func (p *fileParser) notYet(key *Value) {
@@ -90,26 +93,6 @@ func (p *fileParser) notYet(key *Value) {
 // isNull says that nothing is written where a value is expected.
 func isNull(v *Value) bool {
 	return v == nil || v.Kind == Scalar && v.Plain == nil && !v.Quoted
-}
-
-func (p *fileParser) empty(e Entry) bool {
-	if !isNull(e.Value) {
-		return false
-	}
-	p.errorf(e.Key, "type", "give it a value or remove the key", "`%s` is empty", e.Key.Text)
-	return true
-}
-
-// scalar takes a text, number, boolean or expression.
-func (p *fileParser) scalar(e Entry) *Value {
-	if p.empty(e) {
-		return nil
-	}
-	if e.Value.Kind != Scalar {
-		p.errorf(e.Value, "type", "", "`%s` must be a text, found %s", e.Key.Text, describe(e.Value))
-		return nil
-	}
-	return p.prepare(e.Value)
 }
 
 // mapping takes a mapping, or an expression that gives one.
@@ -126,9 +109,6 @@ func (p *fileParser) mapping(e Entry) *Value {
 
 // environment takes a mapping of texts.
 func (p *fileParser) environment(e Entry) *Value {
-	if isNull(e.Value) {
-		return nil
-	}
 	v := p.mapping(e)
 	if v == nil {
 		return nil
@@ -186,7 +166,7 @@ func (p *fileParser) defaultsOf(e Entry) Defaults {
 		case "workspace":
 			d.Workspace = p.scalar(e)
 		default:
-			p.unknown(e.Key, "`defaults`", []string{"run", "runtime", "docker", "workspace"})
+			p.unknown(e.Key, "defaults")
 		}
 	}
 	return d
@@ -203,46 +183,11 @@ func (p *fileParser) runDefaults(e Entry, d *Defaults) {
 	for _, e := range e.Value.Entries {
 		switch e.Key.Text {
 		case "shell":
-			d.Shell = p.scalar(e)
+			d.Shell = p.filled(e)
 		case "working-directory":
-			d.WorkingDirectory = p.scalar(e)
+			d.WorkingDirectory = p.filled(e)
 		default:
-			p.unknown(e.Key, "`defaults.run`", []string{"shell", "working-directory"})
+			p.unknown(e.Key, "defaults.run")
 		}
 	}
-}
-
-func (p *fileParser) concurrency(e Entry) *Value {
-	if p.empty(e) {
-		return nil
-	}
-	switch e.Value.Kind {
-	case Sequence:
-		p.errorf(e.Value, "type", "", "`concurrency` must be a group name or a mapping, found a list")
-		return nil
-	case Mapping:
-		group := false
-		for _, e := range e.Value.Entries {
-			switch e.Key.Text {
-			case "group":
-				group = true
-				p.scalar(e)
-			case "cancel-in-progress":
-				p.scalar(e)
-			case "queue":
-				if v := p.scalar(e); v != nil && v.template() == nil && v.Text != queueSingle && v.Text != queueMax {
-					p.errorf(v, "type", suggest(v.Text, queues()), "unknown queue %q", v.Text)
-				}
-			default:
-				p.unknown(e.Key, "`concurrency`", []string{"group", "cancel-in-progress", "queue"})
-			}
-		}
-		if !group {
-			p.errorf(e.Key, "missing-key", "add `group:`", "`concurrency` has no `group`")
-		}
-		if queue, conflict := queueConflicts(e.Value); conflict {
-			p.errorf(queue, "concurrency", queueConflictHint, queueConflict)
-		}
-	}
-	return p.prepare(e.Value)
 }

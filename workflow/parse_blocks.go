@@ -26,7 +26,7 @@ func (p *fileParser) dockerBlock(e Entry) *Value {
 		}
 		return p.prepare(wrap("image", v))
 	}
-	return p.prepare(p.known(v, "`docker`", dockerKeys()))
+	return p.prepare(p.known(v, "docker"))
 }
 
 // runtimeBlock spells out `runtime: sdk`.
@@ -42,17 +42,18 @@ func (p *fileParser) runtimeBlock(e Entry) *Value {
 	case Scalar:
 		return p.prepare(wrap("type", v))
 	}
-	return p.prepare(p.known(v, "`runtime`", runtimeKeys()))
+	return p.prepare(p.known(v, "runtime"))
 }
 
 // known keeps the entries of a block that may stand there, so that merging costs
 // no more than a block can hold.
-func (p *fileParser) known(v *Value, where string, allowed []string) *Value {
+func (p *fileParser) known(v *Value, name string) *Value {
+	allowed := keyNames(name)
 	kept := *v
 	kept.Entries = nil
 	for _, e := range v.Entries {
 		if !slices.Contains(allowed, e.Key.Text) {
-			p.unknown(e.Key, where, allowed)
+			p.unknown(e.Key, name)
 			continue
 		}
 		if k := e.Key.Text; (k == "env" || k == "labels") && len(e.Value.Entries) > maxNames {
@@ -66,18 +67,6 @@ func (p *fileParser) known(v *Value, where string, allowed []string) *Value {
 
 // maxNames bounds the variables and labels of a block, which merge name by name.
 const maxNames = 200
-
-func dockerKeys() []string {
-	return []string{"image", "pull", "memory", "cpus", "cpu-shares", "cpu-period", "cpu-quota", "pids-limit", "network", "user",
-		"volumes", "tmpfs", "env", "labels", "ports", "ulimits", "shm-size", "read-only", "ephemeral", "max-containers",
-		"oci-runtime", "auth", "host-config", "privileged"}
-}
-
-func runtimeKeys() []string {
-	return []string{"type", "engine", "model", "fallback-model", "max-turns", "max-cost-usd", "max-tokens", "system-prompt",
-		"append-system-prompt", "allowed-tools", "denied-tools", "permission-mode", "mcp-servers", "session", "output-schema",
-		"env", "args", "base-url"}
-}
 
 // wrap makes the mapping {key: v}.
 func wrap(key string, v *Value) *Value {

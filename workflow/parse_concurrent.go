@@ -30,7 +30,7 @@ func (p *fileParser) parallel(job *Job, group *Value) {
 				wait.ID, wait.Declared, wait.idAt = id.Text, true, id
 			}
 		default:
-			p.unknown(e.Key, "a `parallel` group", []string{"parallel", "name", "id"})
+			p.errorf(e.Key, "unknown-key", "it has `parallel`, `name` and `id`", "unknown key %q in a `parallel` group", e.Key.Text)
 		}
 	}
 	if items.Kind != Sequence || len(items.Items) == 0 {

@@ -1,10 +1,5 @@
 package workflow
 
-func jobKeys() []string {
-	return []string{"name", "needs", "if", "runs-on", "env", "defaults", "strategy", "continue-on-error", "timeout-minutes",
-		"concurrency", "environment", "permissions", "outputs", "runtime", "docker", "workspace", "steps"}
-}
-
 const maxJobs = 10_000
 
 func (p *fileParser) jobs(w *Workflow, jobs *Value) {
@@ -33,7 +28,7 @@ func (p *fileParser) job(job *Job, v *Value) {
 	for _, e := range v.Entries {
 		switch e.Key.Text {
 		case "name":
-			job.Name = p.scalar(e)
+			job.Name = p.text(e)
 		case "needs":
 			job.Needs = p.needs(e)
 		case "if":
@@ -47,9 +42,9 @@ func (p *fileParser) job(job *Job, v *Value) {
 		case "strategy":
 			job.Strategy = p.strategy(e)
 		case "continue-on-error":
-			job.ContinueOnError = p.scalar(e)
+			job.ContinueOnError = p.boolean(e)
 		case "timeout-minutes":
-			job.TimeoutMinutes = p.scalar(e)
+			job.TimeoutMinutes = p.number(e)
 		case "concurrency":
 			job.Concurrency = p.concurrency(e)
 		case "environment":
@@ -69,10 +64,18 @@ func (p *fileParser) job(job *Job, v *Value) {
 		case "uses", "with", "secrets":
 			reused = true
 			p.notYet(e.Key)
-		case "container", "services", "snapshot":
-			p.notYet(e.Key)
+		case "container":
+			p.container(job, e)
+		case "services":
+			p.services(job, e)
+		case "snapshot":
+			p.snapshot(job, e)
+		case "cancel-timeout-minutes":
+			if v := p.number(e); v != nil {
+				job.inert = append(job.inert, inert{"timeout-minutes", v})
+			}
 		default:
-			p.unknown(e.Key, "a job", jobKeys())
+			p.unknown(e.Key, "job")
 		}
 	}
 	p.steps(job, steps, reused)
@@ -112,6 +115,9 @@ func (p *fileParser) needs(e Entry) []Name {
 			p.errorf(item, "type", "", "`needs` must name jobs, found %s", describe(item))
 			continue
 		}
+		if p.plainText(item, "`needs`") {
+			continue
+		}
 		pos := item.Pos
 		if item.Quoted {
 			pos = item.locate(0)
@@ -119,40 +125,6 @@ func (p *fileParser) needs(e Entry) []Name {
 		names = append(names, Name{item.Text, pos})
 	}
 	return names
-}
-
-func (p *fileParser) runsOn(e Entry) *Value {
-	if p.empty(e) {
-		return nil
-	}
-	if e.Value.Kind == Mapping {
-		for _, k := range e.Value.Entries {
-			if k.Key.Text != "group" && k.Key.Text != "labels" {
-				p.unknown(k.Key, "`runs-on`", []string{"group", "labels"})
-			}
-		}
-	}
-	return p.prepare(e.Value)
-}
-
-func (p *fileParser) deployment(e Entry) *Value {
-	if p.empty(e) {
-		return nil
-	}
-	switch e.Value.Kind {
-	case Sequence:
-		p.errorf(e.Value, "type", "", "`environment` must be a name or a mapping, found a list")
-	case Mapping:
-		for _, k := range e.Value.Entries {
-			switch k.Key.Text {
-			case "name", "url", "deployment":
-				p.scalar(k)
-			default:
-				p.unknown(k.Key, "`environment`", []string{"name", "url", "deployment"})
-			}
-		}
-	}
-	return p.prepare(e.Value)
 }
 
 func (p *fileParser) strategy(e Entry) *Strategy {
@@ -169,11 +141,11 @@ func (p *fileParser) strategy(e Entry) *Strategy {
 		case "matrix":
 			s.Matrix = p.mapping(e)
 		case "fail-fast":
-			s.FailFast = p.scalar(e)
+			s.FailFast = p.boolean(e)
 		case "max-parallel":
-			s.MaxParallel = p.scalar(e)
+			s.MaxParallel = p.number(e)
 		default:
-			p.unknown(e.Key, "`strategy`", []string{"matrix", "fail-fast", "max-parallel"})
+			p.unknown(e.Key, "strategy")
 		}
 	}
 	return s

@@ -1,8 +1,10 @@
 package workflow
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // triggers reads `on:` in its three forms: a name, a list of names, a mapping.
@@ -10,108 +12,138 @@ func (p *fileParser) triggers(v *Value) Triggers {
 	t := Triggers{Pos: v.Pos}
 	switch v.Kind {
 	case Scalar:
-		p.event(&t, v, nil)
+		p.event(&t, v)
 	case Sequence:
 		for _, item := range v.Items {
 			if item.Kind != Scalar {
 				p.errorf(item, "type", "", "an event must be a name, found %s", describe(item))
 				continue
 			}
-			p.event(&t, item, nil)
+			p.event(&t, item)
 		}
 	case Mapping:
 		for _, e := range v.Entries {
-			p.event(&t, e.Key, e.Value)
+			if known, ok := p.event(&t, e.Key); ok {
+				p.eventFilters(&t, known, e)
+			}
 		}
 	}
-	if len(t.Events) == 0 && len(v.Items) == 0 && v.Kind != Scalar {
+	if len(v.Items) == 0 && len(v.Entries) == 0 && v.Kind != Scalar {
 		p.errorf(v, "missing-key", "name at least one event, for example `workflow_dispatch`", "`on` names no event")
 	}
 	return t
 }
 
-func (p *fileParser) event(t *Triggers, name, filters *Value) {
-	events := eventFilters()
-	allowed, known := events[name.Text]
+func (p *fileParser) event(t *Triggers, name *Value) (event, bool) {
+	if p.plainText(name, "`on`") {
+		return event{}, false
+	}
+	e, known := findEvent(name.Text)
 	if !known {
-		names := make([]string, 0, len(events))
-		for e := range events {
-			names = append(names, e)
-		}
-		slices.Sort(names)
-		p.errorf(name, "event", suggest(name.Text, names), "unknown event %s", describe(name))
-		return
+		p.errorf(name, "event", suggest(name.Text, eventNames()), "unknown event %s", describe(name))
+		return e, false
 	}
-	t.Events = append(t.Events, Trigger{Name: name.Text, Pos: name.Pos, Filters: filters})
-	if name.Text == "schedule" {
-		p.schedule(name, filters)
-		return
-	}
-	if isNull(filters) {
-		return
-	}
-	if filters.Kind != Mapping {
-		p.errorf(filters, "type", "", "the filters of %q must be a mapping, found %s", name.Text, describe(filters))
-		return
-	}
-	p.filters(t, name.Text, filters, strings.Fields(allowed))
+	t.Events = append(t.Events, Trigger{Name: name.Text, Pos: name.Pos})
+	return e, true
 }
 
-func (p *fileParser) filters(t *Triggers, event string, filters *Value, allowed []string) {
-	at := map[string]*Value{}
-	for _, e := range filters.Entries {
-		if !slices.Contains(allowed, e.Key.Text) {
-			p.unknown(e.Key, "event `"+event+"`", allowed)
+// eventFilters reads what stands below an event's name.
+func (p *fileParser) eventFilters(t *Triggers, e event, at Entry) {
+	v := at.Value
+	if e.name == "schedule" {
+		p.schedule(at)
+		return
+	}
+	if isNull(v) {
+		return
+	}
+	allowed := e.filterKeys()
+	switch {
+	case len(allowed) == 0:
+		p.errorf(v, "type", "write `"+e.name+":` alone", "event %q takes no filters, found %s", e.name, describe(v))
+		return
+	case v.Kind != Mapping:
+		p.errorf(v, "type", "", "the filters of %q must be a mapping, found %s", e.name, describe(v))
+		return
+	}
+	t.Events[len(t.Events)-1].Filters = v
+	keys := map[string]*Value{}
+	for _, f := range v.Entries {
+		if !slices.Contains(allowed, f.Key.Text) {
+			p.errorf(f.Key, "unknown-key", suggest(f.Key.Text, allowed), "unknown key %q in event `%s`", f.Key.Text, e.name)
 			continue
 		}
-		at[e.Key.Text] = e.Key
-		switch e.Key.Text {
-		case "inputs":
-			t.Inputs = append(t.Inputs, p.inputs(e, t.Inputs)...)
-		case "secrets":
-			if !isNull(e.Value) && e.Value.Kind != Mapping {
-				p.errorf(e.Value, "type", "", "`secrets` must be a mapping, found %s", describe(e.Value))
-				continue
-			}
-			for _, s := range e.Value.Entries {
-				t.Secrets = append(t.Secrets, s.Key)
-			}
-		case "outputs":
-			p.prepare(e.Value)
-		default:
-			p.patterns(e)
-		}
+		keys[f.Key.Text] = f.Key
+		p.filter(t, e, f)
 	}
 	for _, k := range []string{"branches", "tags", "paths"} {
-		if at[k] != nil && at[k+"-ignore"] != nil {
-			p.errorf(at[k+"-ignore"], "event", "write the exceptions into `"+k+"` as patterns that start with `!`", "`%s` and `%s-ignore` cannot stand together", k, k)
+		if keys[k] != nil && keys[k+"-ignore"] != nil {
+			p.errorf(keys[k+"-ignore"], "event", "write the exceptions into `"+k+"` as patterns that start with `!`", "`%s` and `%s-ignore` cannot stand together", k, k)
 		}
 	}
 }
 
-func (p *fileParser) patterns(e Entry) {
-	if p.empty(e) {
-		return
+func (p *fileParser) filter(t *Triggers, e event, f Entry) {
+	switch f.Key.Text {
+	case "inputs":
+		t.Inputs = append(t.Inputs, p.inputs(f, e.name, t.Inputs)...)
+	case "secrets":
+		t.Secrets = append(t.Secrets, p.callSecrets(f)...)
+	case "outputs":
+		p.callOutputs(f)
+	case "types":
+		p.activities(e, f)
+	default:
+		p.patterns(f)
 	}
+}
+
+// patterns reads a text or a list of texts, none of them empty.
+func (p *fileParser) patterns(e Entry) []*Value {
+	if p.empty(e) {
+		return nil
+	}
+	items := []*Value{e.Value}
 	switch e.Value.Kind {
 	case Mapping:
 		p.errorf(e.Value, "type", "", "`%s` must be a text or a list of texts, found a mapping", e.Key.Text)
+		return nil
 	case Sequence:
-		for _, item := range e.Value.Items {
-			if item.Kind != Scalar || item.Text == "" {
-				p.errorf(item, "type", "", "an entry of `%s` must be a text, found %s", e.Key.Text, describe(item))
-			}
+		items = e.Value.Items
+	}
+	var good []*Value
+	for _, item := range items {
+		switch {
+		case item.Kind != Scalar || item.Text == "":
+			p.errorf(item, "type", "", "an entry of `%s` must be a text, found %s", e.Key.Text, describe(item))
+		case p.plainText(item, "`"+e.Key.Text+"`"):
+		default:
+			good = append(good, item)
+		}
+	}
+	return good
+}
+
+func (p *fileParser) activities(e event, f Entry) {
+	if e.types == "*" && !isNull(f.Value) && f.Value.Kind == Scalar {
+		p.errorf(f.Value, "type", "write a list: ["+f.Value.Text+"]", "`types` of %q must be a list, found %s", e.name, describe(f.Value))
+		return
+	}
+	known := strings.Fields(e.types)
+	for _, item := range p.patterns(f) {
+		if e.types != "*" && !slices.Contains(known, item.Text) {
+			p.errorf(item, "event", suggest(item.Text, known), "event %q has no activity %s", e.name, describe(item))
 		}
 	}
 }
 
-func (p *fileParser) schedule(name, v *Value) {
+func (p *fileParser) schedule(at Entry) {
+	v := at.Value
 	if isNull(v) || v.Kind != Sequence || len(v.Items) == 0 {
-		at := name
-		if !isNull(v) {
-			at = v
+		if isNull(v) {
+			v = at.Key
 		}
-		p.errorf(at, "event", "write `schedule: [{cron: \"0 3 * * *\"}]`", "`schedule` must be a list of mappings with `cron`")
+		p.errorf(v, "event", "write `schedule: [{cron: \"0 3 * * *\"}]`", "`schedule` must be a list of mappings with `cron`")
 		return
 	}
 	for _, item := range v.Items {
@@ -119,60 +151,44 @@ func (p *fileParser) schedule(name, v *Value) {
 			p.errorf(item, "event", "write `- cron: \"0 3 * * *\"`", "an entry of `schedule` must be a mapping with `cron`, found %s", describe(item))
 			continue
 		}
-		cron := false
 		for _, e := range item.Entries {
 			switch e.Key.Text {
 			case "cron":
-				cron = true
-				if v := p.scalar(e); v != nil && !isCron(v.Text) {
-					p.errorf(v, "event", "five fields: minute hour day month weekday, for example \"0 3 * * *\"", "%s is no cron line", describe(v))
-				}
+				p.cron(e)
 			case "timezone":
-				p.scalar(e)
+				p.timezone(e)
 			default:
-				p.unknown(e.Key, "an entry of `schedule`", []string{"cron", "timezone"})
+				p.unknown(e.Key, "schedule")
 			}
 		}
-		if !cron {
+		if item.Get("cron") == nil {
 			p.errorf(item, "event", "", "an entry of `schedule` has no `cron`")
 		}
 	}
 }
 
-func isCron(s string) bool {
-	fields := strings.Fields(s)
-	if len(fields) != 5 {
-		return false
+func (p *fileParser) cron(e Entry) {
+	v := p.filled(e)
+	if v == nil || p.plainText(v, "`cron`") {
+		return
 	}
-	for _, f := range fields {
-		if strings.Trim(f, "0123456789*/,-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" {
-			return false
-		}
+	if problem := cronProblem(v.Text); problem != "" {
+		p.errorf(v, "event", "five fields: minute hour day month weekday, for example \"0 3 * * 1-5\"", "%s is no cron line: %s", describe(v), problem)
 	}
-	return true
 }
 
-// eventFilters maps each event of GitHub's to the filters it takes.
-func eventFilters() map[string]string {
-	m := map[string]string{
-		"push":              "branches branches-ignore tags tags-ignore paths paths-ignore",
-		"workflow_dispatch": "inputs",
-		"workflow_call":     "inputs secrets outputs",
-		"workflow_run":      "types workflows branches branches-ignore",
-		"schedule":          "",
-		"image_version":     "names versions",
-		"merge_group":       "types branches branches-ignore",
+// timezoneName is the form of a name in the IANA database; whether there is
+// such a zone only the machine that starts the schedule knows.
+var timezoneName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
+})
+
+func (p *fileParser) timezone(e Entry) {
+	v := p.filled(e)
+	if v == nil || p.plainText(v, "`timezone`") {
+		return
 	}
-	for _, e := range []string{"pull_request", "pull_request_target"} {
-		m[e] = "types branches branches-ignore paths paths-ignore"
+	if !timezoneName().MatchString(v.Text) {
+		p.errorf(v, "event", "write a name of the IANA database, for example Europe/Berlin", "%s is no time zone", describe(v))
 	}
-	for _, e := range []string{"create", "delete", "deployment", "deployment_status", "fork", "gollum", "page_build", "public", "status"} {
-		m[e] = ""
-	}
-	for _, e := range []string{"branch_protection_rule", "check_run", "check_suite", "discussion", "discussion_comment", "issue_comment",
-		"issues", "label", "milestone", "project", "project_card", "project_column", "pull_request_comment", "pull_request_review",
-		"pull_request_review_comment", "registry_package", "release", "repository_dispatch", "watch"} {
-		m[e] = "types"
-	}
-	return m
 }

@@ -1,24 +1,19 @@
 package workflow
 
-func stepKeys() []string {
-	return []string{"id", "name", "if", "run", "prompt", "prompt-file", "env", "shell", "working-directory", "timeout-minutes",
-		"continue-on-error", "retry", "runtime", "docker", "workspace", "needs", "background", "wait", "wait-all", "cancel", "parallel"}
-}
-
 func (p *fileParser) step(job *Job, s *Step, v *Value) {
 	var runtime, docker, workspace *Value
 	for _, e := range v.Entries {
 		switch e.Key.Text {
 		case "id":
-			if id := p.scalar(e); id != nil {
+			if id := p.filled(e); id != nil && !p.plainText(id, "`id`") {
 				s.ID, s.Declared, s.idAt = id.Text, true, id
 			}
 		case "name":
-			s.Name = p.scalar(e)
+			s.Name = p.text(e)
 		case "if":
 			s.If = p.condition(e)
 		case "run":
-			s.Run = p.scalar(e)
+			s.Run = p.script(e)
 			s.reported = s.reported || s.Run == nil
 		case "prompt":
 			s.Prompt = p.scalar(e)
@@ -29,13 +24,13 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 		case "env":
 			s.Env = p.environment(e)
 		case "shell":
-			s.Shell = p.scalar(e)
+			s.Shell = p.filled(e)
 		case "working-directory":
-			s.WorkingDirectory = p.scalar(e)
+			s.WorkingDirectory = p.text(e)
 		case "timeout-minutes":
-			s.TimeoutMinutes = p.scalar(e)
+			s.TimeoutMinutes = p.number(e)
 		case "continue-on-error":
-			s.ContinueOnError = p.scalar(e)
+			s.ContinueOnError = p.boolean(e)
 		case "retry":
 			s.Retry = p.retry(e)
 		case "runtime":
@@ -67,7 +62,7 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 		case "with":
 			p.notYet(e.Key)
 		default:
-			p.unknown(e.Key, "a step", stepKeys())
+			p.unknown(e.Key, "step")
 		}
 	}
 	s.Runtime = Merge(job.inherited.Runtime, runtime)
@@ -87,7 +82,7 @@ func (p *fileParser) condition(e Entry) *Value {
 	if isNull(e.Value) {
 		return nil
 	}
-	v := p.scalar(e)
+	v := p.text(e)
 	if v != nil {
 		v.conditionTemplate()
 	}
@@ -109,7 +104,7 @@ func (p *fileParser) retry(e Entry) *Value {
 	case Mapping:
 		for _, k := range v.Entries {
 			if k.Key.Text != "max" && k.Key.Text != "on" {
-				p.unknown(k.Key, "`retry`", []string{"max", "on"})
+				p.unknown(k.Key, "retry")
 			}
 		}
 	}

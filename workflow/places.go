@@ -1,59 +1,84 @@
 package workflow
 
-import "strings"
+import (
+	"slices"
+	"strings"
+	"sync"
+)
 
 // place is a kind of key in which expressions may stand, with what they may use
-// there. The source is GitHub's table of context availability:
+// there. The source is the `context` of GitHub's workflow schema, see also
 // https://docs.github.com/en/actions/reference/workflows-and-actions/contexts#context-availability
 type place struct {
 	key       string // as in GitHub's table
-	contexts  string // separated by spaces
-	status    bool   // success, failure, always, cancelled
+	contexts  []string
+	status    bool // success, failure, always, cancelled
 	hashFiles bool
 }
 
 const (
-	stepContexts = "github needs strategy matrix job runner env vars secrets steps inputs"
-	jobContexts  = "github needs strategy matrix vars inputs"
+	jobContexts    = "github needs strategy matrix vars inputs"
+	runnerContexts = jobContexts + " job runner env steps"
+	stepContexts   = runnerContexts + " secrets"
 )
 
-// The places. Keys of ours (runtime, docker, workspace, prompt, retry) are
-// evaluated in the scope of a step, wherever they stand.
-func places() map[string]place {
+// places gives all places by key. Keys of ours (runtime, docker, workspace,
+// prompt, retry) are evaluated in the scope of a step, wherever they stand.
+var places = sync.OnceValue(func() map[string]place {
 	m := map[string]place{}
-	put := func(p place) { m[p.key] = p }
-	put(place{key: "name"})
-	put(place{key: "run-name", contexts: "github inputs vars"})
-	put(place{key: "env", contexts: "github secrets inputs vars"})
-	put(place{key: "concurrency", contexts: "github inputs vars"})
-	put(place{key: "defaults.run", contexts: "github inputs vars"})
-	put(place{key: "on.workflow_call.inputs.default", contexts: "github inputs vars"})
-	put(place{key: "on.workflow_call.outputs", contexts: "github jobs vars inputs"})
-	put(place{key: "jobs.<job_id>.if", contexts: "github needs vars inputs", status: true})
-	put(place{key: "jobs.<job_id>.strategy", contexts: "github needs vars inputs"})
-	put(place{key: "jobs.<job_id>.env", contexts: jobContexts + " secrets"})
-	put(place{key: "jobs.<job_id>.defaults.run", contexts: jobContexts + " env"})
-	put(place{key: "jobs.<job_id>.environment.url", contexts: jobContexts + " job runner env steps"})
-	put(place{key: "jobs.<job_id>.outputs", contexts: jobContexts + " job runner env secrets steps"})
-	for _, k := range []string{"name", "runs-on", "concurrency", "continue-on-error", "environment", "timeout-minutes"} {
-		put(place{key: "jobs.<job_id>." + k, contexts: jobContexts})
+	put := func(key, contexts string) place {
+		p := place{key: key, contexts: strings.Fields(contexts)}
+		m[key] = p
+		return p
 	}
-	put(place{key: "jobs.<job_id>.steps.if", contexts: strings.ReplaceAll(stepContexts, " secrets", ""), status: true, hashFiles: true})
-	for _, k := range []string{"name", "run", "prompt", "prompt-file", "env", "shell", "working-directory", "timeout-minutes",
+	put("name", "")
+	put("run-name", "github inputs vars")
+	put("env", "github secrets inputs vars")
+	put("concurrency", "github inputs vars")
+	put("defaults.run", "")
+	put("on.workflow_call.inputs.default", "github inputs vars")
+	put("on.workflow_call.outputs", "github jobs vars inputs")
+
+	const job = "jobs.<job_id>."
+	p := put(job+"if", "github needs vars inputs")
+	p.status = true
+	m[p.key] = p
+	put(job+"strategy", "github needs vars inputs")
+	put(job+"env", jobContexts+" secrets")
+	put(job+"defaults.run", jobContexts+" env")
+	put(job+"environment.url", runnerContexts)
+	put(job+"outputs", stepContexts)
+	put(job+"container.credentials", jobContexts+" secrets env")
+	put(job+"container.env", stepContexts)
+	put(job+"secrets", jobContexts+" secrets")
+	for _, k := range []string{"name", "runs-on", "concurrency", "continue-on-error", "environment", "timeout-minutes", "snapshot.if", "container", "services", "with"} {
+		put(job+k, jobContexts)
+	}
+
+	const step = job + "steps."
+	p = put(step+"if", runnerContexts)
+	p.status, p.hashFiles = true, true
+	m[p.key] = p
+	put(step+"shell", "")
+	for _, k := range []string{"name", "run", "with", "prompt", "prompt-file", "env", "working-directory", "timeout-minutes",
 		"continue-on-error", "retry", "runtime", "docker", "workspace"} {
-		put(place{key: "jobs.<job_id>.steps." + k, contexts: stepContexts, hashFiles: true})
+		p = put(step+k, stepContexts)
+		p.hashFiles = true
+		m[p.key] = p
 	}
 	return m
-}
+})
 
-func (p place) has(context string) bool {
-	for _, c := range strings.Fields(p.contexts) {
-		if c == context {
-			return true
-		}
+// ours says whether GitHub has no such key.
+func (p place) ours() bool {
+	switch strings.TrimPrefix(p.key, "jobs.<job_id>.steps.") {
+	case "prompt", "prompt-file", "retry", "runtime", "docker", "workspace":
+		return true
 	}
 	return false
 }
+
+func (p place) has(context string) bool { return slices.Contains(p.contexts, context) }
 
 func contextNames() []string {
 	return []string{"github", "env", "vars", "job", "jobs", "steps", "runner", "secrets", "strategy", "matrix", "needs", "inputs"}

@@ -3,10 +3,13 @@ package workflow
 // Severity of a Problem.
 type Severity string
 
-// The severities. Only errors keep a workflow from starting.
+// The severities. Only errors keep a workflow from starting; a note says that
+// something is as it is, and is worth a line to who looks at the file, not to
+// who runs it.
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
+	SeverityNote    Severity = "note"
 )
 
 // Problem is something wrong in the user's file.

@@ -29,7 +29,11 @@ func RenderGitHub(w io.Writer, ps []Problem) error {
 		if p.Hint != "" {
 			message += "\n" + p.Hint
 		}
-		fmt.Fprintf(out, "::%s file=%s,line=%d,col=%d,endColumn=%d,title=%s::%s\n", p.Severity, property.Replace(p.File),
+		command := string(p.Severity)
+		if p.Severity == SeverityNote {
+			command = "notice"
+		}
+		fmt.Fprintf(out, "::%s file=%s,line=%d,col=%d,endColumn=%d,title=%s::%s\n", command, property.Replace(p.File),
 			p.Line, p.Column, p.Column+p.Length, property.Replace(p.Rule), data.Replace(message))
 	}
 	return out.Flush()

@@ -33,8 +33,11 @@ func RenderText(w io.Writer, src []byte, ps []Problem, color bool) error {
 	}
 	for _, p := range ps {
 		severity := paint("1;31", string(p.Severity)+":")
-		if p.Severity == SeverityWarning {
+		switch p.Severity {
+		case SeverityWarning:
 			severity = paint("1;33", string(p.Severity)+":")
+		case SeverityNote:
+			severity = paint("1;34", string(p.Severity)+":")
 		}
 		fmt.Fprintf(out, "%s %s %s\n", paint("1", fmt.Sprintf("%s:%d:%d:", printable(p.File), p.Line, p.Column)), severity, printable(p.Message))
 		if p.Line >= 1 && p.Line <= len(lines) && len(src) > 0 {

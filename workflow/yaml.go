@@ -85,7 +85,7 @@ func (r *reader) document(text string) (body ast.Node) {
 			body = nil
 		}
 	}()
-	tokens := joinFlowScalars(lexer.Tokenize(text))
+	tokens := joinFlowScalars(dropNullTags(lexer.Tokenize(text)))
 	for _, t := range tokens {
 		if t.Type == token.InvalidType {
 			last = *t.Position

@@ -52,3 +52,30 @@ func isPlain(t *token.Token) bool {
 func touches(a, b *token.Token) bool {
 	return a.Position.Line == b.Position.Line && a.Position.Column+utf8.RuneCountInString(a.Value) == b.Position.Column
 }
+
+func endsValue(t *token.Token) bool {
+	switch t.Type {
+	case token.CollectEntryType, token.MappingEndType, token.SequenceEndType:
+		return true
+	}
+	return false
+}
+
+// dropNullTags leaves out a !!null that nothing follows: the library
+// wants a value there, and there is none.
+func dropNullTags(tokens token.Tokens) token.Tokens {
+	kept := make([]*token.Token, 0, len(tokens))
+	for i, t := range tokens {
+		null := t.Type == token.TagType && (t.Value == "!!null" || t.Value == "!<tag:yaml.org,2002:null>")
+		if null && (i+1 == len(tokens) || tokens[i+1].Position.Line > t.Position.Line || endsValue(tokens[i+1])) {
+			continue
+		}
+		kept = append(kept, t)
+	}
+	if len(kept) == len(tokens) {
+		return tokens
+	}
+	var linked token.Tokens
+	linked.Add(kept...)
+	return linked
+}

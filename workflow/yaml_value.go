@@ -1,10 +1,13 @@
 package workflow
 
 import (
+	"math"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/herd-runner/herd-runner/workflow/expr"
 )
 
 // value turns one node into a Value. depth is how many levels may still follow.
@@ -185,8 +188,24 @@ func (r *reader) alias(n *ast.AliasNode, v *Value) *Value {
 	return target
 }
 
+// hasTag says whether a value is of the type that a tag names.
+func hasTag(x expr.Value, tag string) bool {
+	switch x := x.(type) {
+	case nil:
+		return tag == "!!null"
+	case bool:
+		return tag == "!!bool"
+	case float64:
+		return tag == "!!float" || tag == "!!int" && x == math.Trunc(x)
+	}
+	return false
+}
+
 func (r *reader) tag(n *ast.TagNode, v *Value, depth int) *Value {
 	name := n.Start.Value
+	if core, ok := strings.CutPrefix(name, "!<tag:yaml.org,2002:"); ok {
+		name = "!!" + strings.TrimSuffix(core, ">")
+	}
 	inner := r.value(n.Value, depth)
 	plain := inner.Kind == Scalar
 	switch name {
@@ -196,10 +215,14 @@ func (r *reader) tag(n *ast.TagNode, v *Value, depth int) *Value {
 			return inner
 		}
 	case "!!int", "!!float", "!!bool", "!!null":
-		if plain {
-			inner.Plain = coreScalar(inner.Text)
-			return inner
+		if !plain {
+			break
 		}
+		inner.Plain = coreScalar(inner.Text)
+		if !hasTag(inner.Plain, name) {
+			r.fail("syntax", inner.Pos, inner.width(), "remove the tag", "%q is no %s", inner.Text, strings.TrimPrefix(name, "!!"))
+		}
+		return inner
 	case "!!map":
 		if inner.Kind == Mapping {
 			return inner

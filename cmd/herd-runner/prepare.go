@@ -146,6 +146,9 @@ func (a *App) show(w *workflow.Workflow, problems []workflow.Problem) error {
 func (p *prepared) permitted(problems []workflow.Problem) []workflow.Problem {
 	kept := problems[:0:0]
 	for _, pr := range problems {
+		if pr.Severity == workflow.SeverityNote {
+			continue // for who validates the file
+		}
 		if rule, ok := strings.CutPrefix(pr.Rule, "policy:"); ok {
 			if _, allowed := p.policy.Allows(rule); allowed {
 				continue

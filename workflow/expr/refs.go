@@ -95,3 +95,13 @@ func (n *node) walk(visit func(*node)) {
 		a.walk(visit)
 	}
 }
+
+// IsString reports whether the expression is one string literal and nothing
+// else.
+func (e *Expr) IsString() bool {
+	if e.root == nil || e.root.op != opLiteral {
+		return false
+	}
+	_, ok := e.root.value.(string)
+	return ok
+}

@@ -1,0 +1,70 @@
+package workflow
+
+// boxBlocks are our `runtime` and `docker`.
+func boxBlocks() []block {
+	const at = "jobs.<job_id>.steps."
+	rt := func(name string, s shape, example, doc string) key {
+		return key{name: name, shape: s, ours: true, place: at + "runtime", example: example, doc: doc}
+	}
+	dk := func(name string, s shape, example, doc string) key {
+		return key{name: name, shape: s, ours: true, place: at + "docker", example: example, doc: doc}
+	}
+	size, either1 := either(filled(), number()), oneOrMore(text())
+	return []block{
+		{name: "runtime", title: "`runtime`", doc: "Short form: `runtime: sdk`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{prompt: a, workspace: ro, runtime: {%s}}]}}\n", keys: []key{
+			rt("type", oneOf("cli", "sdk"), "cli", "An agent's command-line program, or herd-runner's own loop over a vendor's SDK."),
+			rt("engine", filled(), "claude", "Which agent. `cli`: `claude`, `codex`, `gemini`, `opencode`; `sdk`: `anthropic`, `openai`, `google`."),
+			rt("model", filled(), "sonnet", "The model's name."),
+			rt("fallback-model", filled(), "haiku", "Asked where the first is overloaded."),
+			rt("max-turns", number(), "20", "Answers of the model, at most."),
+			rt("max-cost-usd", number(), "1.5", "Budget of one attempt in US dollars, kept by the gateway."),
+			rt("max-tokens", number(), "200000", "Budget of one attempt in tokens, kept by the gateway."),
+			rt("system-prompt", text(), "You review.", "In place of the runtime's own."),
+			rt("append-system-prompt", text(), "Be brief.", "Behind the runtime's own."),
+			rt("allowed-tools", either1, "[read, grep]", "Tools it may use without asking."),
+			rt("denied-tools", either1, "[bash]", "Tools it may not use."),
+			rt("permission-mode", filled(), "acceptEdits", "As the agent's own program names it."),
+			rt("mcp-servers", either(mapOf(free()), filled()), "{git: {command: mcp-git}}", "Servers by name, as in `.mcp.json`."),
+			rt("session", filled(), "review", "The session to go on with."),
+			rt("output-schema", either(mapOf(free()), filled()), "{type: object, properties: {tests: {type: array}}}", "A JSON Schema of an object: the answer is data, and each property an output."),
+			rt("env", mapOf(text()), "{A: b}", "Variables of the agent's process."),
+			rt("args", either1, "[--verbose]", "Further flags of the agent's program."),
+			rt("base-url", filled(), "https://example.com/v1", "Where the vendor's API is."),
+		}},
+		{name: "docker", title: "`docker`", doc: "Short forms: `docker: IMAGE`, and `docker: false` for the host, which the operator must allow.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{run: a, docker: {%s}}]}}\n", keys: []key{
+			dk("image", filled(), "node:22", "The image."),
+			dk("pull", oneOf("always", "missing", "never"), "missing", "When it is pulled."),
+			dk("memory", size, "2g", "Memory, at least 6m; a number without a unit is bytes."),
+			dk("cpus", number(), "1.5", "Processors, fractions allowed."),
+			dk("cpu-shares", number(), "512", "Weight against other boxes, 2 to 262144."),
+			dk("cpu-period", number(), "100000", "Microseconds, 1000 to 1000000."),
+			dk("cpu-quota", number(), "50000", "Microseconds of each period, from 1000."),
+			dk("pids-limit", number(), "200", "Processes and threads, at most."),
+			dk("network", either(oneOf("none", "bridge", "host"), in("network")), "none", "`bridge`, `none` (no network but the model gateway), `host`, or the hosts that may be reached."),
+			dk("user", filled(), `"1000:1000"`, "uid:gid, or `root`."),
+			dk("volumes", either1, "[./cache:/cache:ro]", "`host:container[:ro|rw]`."),
+			dk("tmpfs", either(oneOrMore(filled()), mapOf(size)), "[/scratch:size=64m]", "Directories in memory."),
+			dk("env", mapOf(text()), "{A: b}", "Variables of every process in the box."),
+			dk("labels", mapOf(text()), "{team: a}", "Labels of the container."),
+			dk("ports", oneOrMore(either(filled(), number())), "[8080:80]", "Ports to publish, `[ip:][host:]container[/tcp|udp]`."),
+			dk("ulimits", either(mapOf(either(number(), in("ulimit"))), oneOrMore(filled())), "{nofile: 1024}", "Limits by name, as of `ulimit`."),
+			dk("shm-size", size, "64m", "Of /dev/shm."),
+			dk("read-only", boolean(), "true", "Whether the image's files can not be changed."),
+			dk("ephemeral", boolean(), "true", "Whether the box is removed after the step; `false` keeps its home for the next run."),
+			dk("max-containers", number(), "4", "Boxes of this kind at once."),
+			dk("oci-runtime", filled(), "runsc", "Such as gVisor's `runsc`."),
+			dk("auth", oneOf("gateway", "env", "mount"), "gateway", "How the agent gets its credential; all but `gateway` need the operator's word."),
+			dk("host-config", mapOf(free()), "{OomScoreAdj: 100}", "Docker's own HostConfig; needs the operator's word."),
+			dk("privileged", boolean(), "false", "Needs the operator's word."),
+		}},
+		{name: "network", title: "`network`", doc: "Short form: `network: none`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{run: a, docker: {network: {%s}}}]}}\n", keys: []key{
+			dk("mode", oneOf("none", "bridge", "host"), "bridge", "As the short form."),
+			dk("allow", oneOrMore(filled()), "[github.com, '*.npmjs.org']", "Hosts, with their port where it is not 443 or 80."),
+			dk("gateway", boolean(), "false", "`false`: not even the model gateway."),
+		}},
+		{name: "ulimit", title: "a ulimit", sample: "on: push\njobs: {a: {runs-on: x, steps: [{run: a, docker: {ulimits: {nofile: {%s}}}}]}}\n", keys: []key{
+			{name: "soft", shape: number(), required: true, ours: true, place: at + "docker", example: "1024", beside: "hard: 2048", doc: "Until a process raises it."},
+			{name: "hard", shape: number(), required: true, ours: true, place: at + "docker", example: "2048", beside: "soft: 1024", doc: "At most."},
+		}},
+	}
+}
