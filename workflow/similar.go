@@ -30,6 +30,10 @@ func didYouMean(name string, candidates []string) string {
 	return "did you mean " + strconv.Quote(best) + "?"
 }
 
+// Suggest is a hint for a name that is none of the candidates: the nearest, if
+// any is near, and all of them.
+func Suggest(name string, candidates []string) string { return suggest(name, candidates) }
+
 // suggest is a hint with the nearest candidate, if any, and all of them.
 func suggest(name string, candidates []string) string {
 	const most = 40
