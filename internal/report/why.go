@@ -26,17 +26,18 @@ func (y Why) Explain(w io.Writer, color bool) error {
 	d := y.Decision
 	switch {
 	case !d.Decided && y.Step == nil:
-		b.WriteString("\nno `if` and no needs: a job like this always starts\n")
+		b.WriteString("\nit has no `if` and needs no other job\n")
 	case !d.Decided:
 		b.WriteString("\nit has not been decided yet\n")
 	default:
 		y.condition(&b, p)
 	}
-	if y.Step != nil {
-		y.before(&b, p)
-	} else {
+	switch {
+	case y.Step == nil:
 		y.needs(&b, p)
 		y.steps(&b, p)
+	case d.Decided:
+		y.before(&b, p)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
