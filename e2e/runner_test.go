@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -208,6 +209,45 @@ func (p *process) awaitOutput(text string) {
 		}
 		return strings.Contains(seen.String(), text)
 	})
+}
+
+// awaitText waits for a text on stdout, whatever the format.
+func (p *process) awaitText(text string) {
+	p.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(runTime)
+	for seen := 0; ; {
+		p.mu.Lock()
+		all := p.stdout.Bytes()
+		found := bytes.Contains(all[max(0, seen-len(text)):], []byte(text))
+		seen = len(all)
+		p.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			p.t.Fatalf("herd-runner ended without saying %q:\n%s", text, p.log())
+		case <-limit:
+			p.t.Fatalf("no %q within %v:\n%s", text, runTime, p.log())
+		}
+	}
+}
+
+// peakMemory is the most that the running process had resident, in bytes. (The
+// rusage of an ended one would count its parent's memory before the exec.)
+func (p *process) peakMemory() int64 {
+	p.t.Helper()
+	for line := range strings.Lines(read(p.t, fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	p.t.Fatal("/proc says nothing of the process's memory")
+	return 0
 }
 
 // awaitBox gives the id of the container that a step runs in.
