@@ -1,6 +1,9 @@
 package workflow
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // shapeKind is what a shape is of.
 type shapeKind int
@@ -39,9 +42,9 @@ type key struct {
 	place    string // of places(), where expressions may stand in it
 	// inert says that it is checked and has no effect here.
 	inert bool
-	// example is a value in flow style; beside is the rest of a block in which
-	// the key can stand, where the block's own sample does not fit.
-	example, beside string
+	// example is a value in flow style. beside is what the block needs with it,
+	// without what of the block's sample cannot stand with it.
+	example, beside, without string
 }
 
 // block is a mapping of the language.
@@ -100,3 +103,15 @@ func mapOf(s shape) shape  { return shape{kind: mapShape, of: &s} }
 
 // oneOrMore is a value or a list of such values.
 func oneOrMore(s shape) shape { return either(s, listOf(s)) }
+
+// withKey is a file in which the block has the key with that value.
+func (b *block) withKey(k key, value string) string {
+	line := k.name + ": " + value
+	if b.name == "workflow" {
+		line += "\n"
+	} else if k.beside != "" {
+		line += ", " + k.beside
+	}
+	sample := strings.Replace(b.sample, k.without, "", 1)
+	return strings.Replace(sample, "%s", line, 1)
+}

@@ -6,6 +6,7 @@ func jobBlocks() []block {
 		at     = "jobs.<job_id>."
 		sample = "on: push\njobs: {a: {runs-on: x, steps: [{run: a}], %s}}\n"
 		call   = "uses: ./.github/workflows/b.yml"
+		own    = "runs-on: x, steps: [{run: a}], "
 	)
 	under := func(key string) string {
 		return "on: push\njobs: {a: {runs-on: x, steps: [{run: a}], " + key + ": {%s}}}\n"
@@ -14,7 +15,7 @@ func jobBlocks() []block {
 		{name: "name", shape: text(), place: at + "name", example: `"Test ${{ github.ref }}"`, doc: "Shown in place of the id; matrix values are put behind it."},
 		{name: "needs", shape: oneOrMore(filled()), example: "[]", doc: "Ids of the jobs that must have ended first."},
 		{name: "if", shape: text(), place: at + "if", example: "github.ref == 'refs/heads/main'", doc: "Whether it runs; `success()` where nothing is said."},
-		{name: "runs-on", shape: either(filled(), listOf(filled()), in("runs-on")), place: at + "runs-on", inert: true, example: "ubuntu-latest", beside: "-", doc: "GitHub's runner. Here a job runs in boxes of this machine, or on it."},
+		{name: "runs-on", shape: either(filled(), listOf(filled()), in("runs-on")), place: at + "runs-on", inert: true, example: "ubuntu-latest", without: "runs-on: x, ", doc: "GitHub's runner. Here a job runs in boxes of this machine, or on it."},
 		{name: "env", shape: mapOf(text()), place: at + "env", example: "{A: b}", doc: "Variables of its steps."},
 		{name: "defaults", shape: in("job defaults"), example: "{run: {shell: bash}}", doc: "What its steps have that do not say otherwise."},
 		{name: "strategy", shape: in("strategy"), example: "{matrix: {os: [a, b]}}", doc: "Several runs of the job with other values."},
@@ -28,10 +29,10 @@ func jobBlocks() []block {
 		{name: "container", shape: either(filled(), in("container")), place: at + "container", example: "node:22", doc: "GitHub's container of a job; write `docker: {image: …}`."},
 		{name: "services", shape: mapOf(either(filled(), in("service"))), place: at + "services", example: "{db: postgres}", doc: "Containers beside a job."},
 		{name: "snapshot", shape: either(filled(), in("snapshot")), inert: true, example: "image", doc: "GitHub makes a runner image of the job's machine."},
-		{name: "steps", shape: shape{kind: listShape, of: &shape{kind: blockShape, block: "step"}, least: 1}, example: "[{run: a}]", beside: "runs-on: x", doc: "What it does, see [steps](#a-step)."},
-		{name: "uses", shape: filled(), example: "./.github/workflows/b.yml", beside: "-", doc: "A reusable workflow in place of `steps`."},
-		{name: "with", shape: mapOf(text()), place: at + "with", example: "{a: b}", beside: call, doc: "Its inputs."},
-		{name: "secrets", shape: either(oneOf("inherit"), mapOf(text())), place: at + "secrets", example: "inherit", beside: call, doc: "Its secrets."},
+		{name: "steps", shape: shape{kind: listShape, of: &shape{kind: blockShape, block: "step"}, least: 1}, example: "[{run: a}]", without: "steps: [{run: a}], ", doc: "What it does, see [steps](#a-step)."},
+		{name: "uses", shape: filled(), example: "./.github/workflows/b.yml", without: own, doc: "A reusable workflow in place of `steps`."},
+		{name: "with", shape: mapOf(text()), place: at + "with", example: "{a: b}", beside: call, without: own, doc: "Its inputs."},
+		{name: "secrets", shape: either(oneOf("inherit"), mapOf(text())), place: at + "secrets", example: "inherit", beside: call, without: own, doc: "Its secrets."},
 	}}
 	job.keys = append(job.keys, boxKeys("job")...)
 	return []block{

@@ -3,17 +3,17 @@ package workflow
 // stepBlocks are a step and what stands in it.
 func stepBlocks() []block {
 	const at = "jobs.<job_id>.steps."
-	const alone = "-"
+	const alone = "run: a, "
 	step := block{name: "step", title: "a step", doc: "A step runs a script (`run`), asks an agent (`prompt`, `prompt-file`), or orders other steps (`wait`, `wait-all`, `cancel`, `parallel`).",
-		sample: "on: push\njobs: {a: {runs-on: x, steps: [{id: before, run: a, background: true}, {run: a, %s}]}}\n", keys: []key{
+		sample: "on: push\njobs: {a: {runs-on: x, steps: [{id: before, background: true, run: b}, {run: a, %s}]}}\n", keys: []key{
 			{name: "id", shape: filled(), example: "find", doc: "What expressions call it: letters, digits, `-` and `_`, a letter or `_` first, at most 99 characters."},
 			{name: "name", shape: text(), place: at + "name", example: `"Test ${{ github.ref }}"`, doc: "Shown in place of its first line."},
 			{name: "if", shape: text(), place: at + "if", example: "always()", doc: "Whether it runs; `success()` where nothing is said."},
-			{name: "run", shape: text(), place: at + "run", example: `echo "$HOME"`, beside: alone, doc: "A script."},
-			{name: "prompt", shape: filled(), ours: true, place: at + "prompt", example: "List the flaky tests.", beside: alone, doc: "What the agent shall do."},
-			{name: "prompt-file", shape: filled(), ours: true, place: at + "prompt-file", example: "prompts/review.md", beside: alone, doc: "A file of the project with the prompt; expressions in the file stay as they are."},
-			{name: "uses", shape: filled(), example: "./action", beside: alone, doc: "An action in place of a script."},
-			{name: "with", shape: mapOf(text()), place: at + "with", example: "{a: b}", beside: "uses: ./action", doc: "Its inputs."},
+			{name: "run", shape: text(), place: at + "run", example: `echo "$HOME"`, without: alone, doc: "A script."},
+			{name: "prompt", shape: filled(), ours: true, place: at + "prompt", example: "List the flaky tests.", without: alone, doc: "What the agent shall do."},
+			{name: "prompt-file", shape: filled(), ours: true, place: at + "prompt-file", example: "prompts/review.md", without: alone, doc: "A file of the project with the prompt; expressions in the file stay as they are."},
+			{name: "uses", shape: filled(), example: "./action", without: alone, doc: "An action in place of a script."},
+			{name: "with", shape: mapOf(text()), place: at + "with", example: "{a: b}", beside: "uses: ./action", without: alone, doc: "Its inputs."},
 			{name: "env", shape: mapOf(text()), place: at + "env", example: "{A: b}", doc: "Variables of this step."},
 			{name: "shell", shape: filled(), place: at + "shell", example: "bash", doc: "What runs the script: `bash`, `sh`, `python`, `node`, or a command line with `{0}` for its file."},
 			{name: "working-directory", shape: text(), place: at + "working-directory", example: "src", doc: "Where the script starts, from the project's top."},
@@ -22,10 +22,10 @@ func stepBlocks() []block {
 			{name: "retry", shape: either(number(), in("retry")), ours: true, place: at + "retry", example: "{max: 2, on: [rate_limited]}", doc: "How often, and after which causes, it is tried again."},
 			{name: "needs", shape: oneOrMore(filled()), ours: true, example: "[]", doc: "Steps of this job to start after, in place of the step before; `[]` starts with the job."},
 			{name: "background", shape: boolean(), example: "true", doc: "Whether the next step starts without waiting for it."},
-			{name: "wait", shape: oneOrMore(filled()), example: "before", beside: alone, doc: "Waits for background steps; nothing else may stand beside it but `id`, `name`, `if`."},
-			{name: "wait-all", shape: either(null(), boolean()), example: "~", beside: alone, doc: "Waits for all background steps so far."},
-			{name: "cancel", shape: filled(), example: "before", beside: alone, doc: "Ends a background step; that is no failure."},
-			{name: "parallel", shape: shape{kind: listShape, of: &shape{kind: blockShape, block: "step"}, least: 1}, example: "[{run: a}, {run: b}]", beside: alone, doc: "Steps that start together; the next step waits for all of them."},
+			{name: "wait", shape: oneOrMore(filled()), example: "before", without: alone, doc: "Waits for background steps; nothing else may stand beside it but `id`, `name`, `if`."},
+			{name: "wait-all", shape: either(null(), boolean()), example: "~", without: alone, doc: "Waits for all background steps so far."},
+			{name: "cancel", shape: filled(), example: "before", without: alone, doc: "Ends a background step; that is no failure."},
+			{name: "parallel", shape: shape{kind: listShape, of: &shape{kind: blockShape, block: "step"}, least: 1}, example: "[{run: a}, {run: b}]", without: alone, doc: "Steps that start together; the next step waits for all of them."},
 		}}
 	step.keys = append(step.keys, boxKeys("step")...)
 	return []block{step,

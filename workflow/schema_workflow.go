@@ -9,23 +9,23 @@ func workflowBlocks() []block {
 		topRuns = "defaults.run"
 	)
 	return []block{
-		{name: "workflow", title: "a workflow", doc: "A file.", sample: file, keys: []key{
+		{name: "workflow", title: "a workflow", sample: file, keys: []key{
 			{name: "name", shape: text(), place: "name", example: "Flaky tests", doc: "Shown in place of the file's name."},
 			{name: "description", shape: text(), inert: true, example: "What it does", doc: "For people who read the file."},
 			{name: "run-name", shape: text(), place: "run-name", example: `"Deploy ${{ github.ref }}"`, doc: "The name of a run."},
-			{name: "on", shape: either(oneOf(eventNames()...), listOf(oneOf(eventNames()...)), in("on")), required: true, example: "push", beside: "-", doc: "What starts it, see [`on`](#on)."},
+			{name: "on", shape: either(oneOf(eventNames()...), listOf(oneOf(eventNames()...)), in("on")), required: true, example: "push", without: "on: push\n", doc: "What starts it, see [`on`](#on)."},
 			{name: "permissions", shape: either(oneOf("read-all", "write-all"), in("permissions")), inert: true, example: "{contents: read}", doc: "What GitHub's token may do."},
 			{name: "env", shape: mapOf(text()), place: topEnv, example: "{A: b}", doc: "Variables of all steps."},
 			{name: "defaults", shape: in("defaults"), example: "{run: {shell: bash}}", doc: "What steps have that do not say otherwise."},
 			{name: "concurrency", shape: either(filled(), in("concurrency")), place: "concurrency", example: `"deploy-${{ github.ref }}"`, doc: "Runs of one group wait for each other, on one machine."},
-			{name: "jobs", shape: shape{kind: mapShape, of: &shape{kind: blockShape, block: "job"}, least: 1}, required: true, example: "{a: {runs-on: x, steps: [{run: a}]}}", beside: "-", doc: "The jobs, by id: letters, digits, `-` and `_`, a letter or `_` first, at most 99 characters."},
+			{name: "jobs", shape: shape{kind: mapShape, of: &shape{kind: blockShape, block: "job"}, least: 1}, required: true, example: "{a: {runs-on: x, steps: [{run: a}]}}", without: "jobs: {a: {runs-on: x, steps: [{run: a}]}}", doc: "The jobs, by id: letters, digits, `-` and `_`, a letter or `_` first, at most 99 characters."},
 		}},
 		permissionBlock(),
 		{name: "defaults", title: "`defaults`", sample: "on: push\ndefaults: {%s}\njobs: {a: {runs-on: x, steps: [{run: a}]}}\n", keys: append([]key{
 			{name: "run", shape: in("defaults.run"), example: "{shell: bash}", doc: "Of `run:` steps."},
 		}, boxKeys("steps")...)},
 		{name: "defaults.run", title: "`defaults.run`", sample: "on: push\ndefaults: {run: {%s}}\njobs: {a: {runs-on: x, steps: [{run: a}]}}\n", keys: runDefaultKeys(topRuns)},
-		{name: "concurrency", title: "`concurrency`", sample: "on: push\nconcurrency: {%s}\njobs: {a: {runs-on: x, steps: [{run: a}]}}\n", keys: []key{
+		{name: "concurrency", title: "`concurrency`", doc: "In a job expressions see `needs`, `strategy` and `matrix` too.", sample: "on: push\nconcurrency: {%s}\njobs: {a: {runs-on: x, steps: [{run: a}]}}\n", keys: []key{
 			{name: "group", shape: filled(), required: true, place: "concurrency", example: `"${{ github.ref }}"`, doc: "Who waits for whom; case does not count."},
 			{name: "cancel-in-progress", shape: boolean(), place: "concurrency", example: "true", beside: "group: g", doc: "Whether what runs is cancelled in favour of what comes."},
 			{name: "queue", shape: oneOf("single", "max"), place: "concurrency", example: "max", beside: "group: g", doc: "`single`: one waits, a newer one takes its place; `max`: all wait in turn. Not `max` together with `cancel-in-progress: true`."},
