@@ -53,27 +53,7 @@ func EvalConcurrency(v *Value, env expr.Env) (Concurrency, error) {
 	case c.Queue != queueSingle && c.Queue != queueMax:
 		return Concurrency{}, evalErrorf(queue, suggest(c.Queue, queues()), "unknown queue %q", c.Queue)
 	case c.Queue == queueMax && c.CancelInProgress:
-		return Concurrency{}, evalErrorf(queue, queueConflictHint, queueConflict)
+		return Concurrency{}, evalErrorf(queue, "keep one of them", "`queue: max` and `cancel-in-progress: true` cannot stand together")
 	}
 	return c, nil
-}
-
-const (
-	queueConflict     = "`queue: max` and `cancel-in-progress: true` cannot stand together"
-	queueConflictHint = "cancelling who runs leaves nobody to queue behind: leave one of the two out"
-)
-
-// queueConflicts says whether both are written out, where no run is needed to
-// know.
-func queueConflicts(v *Value) (queue *Value, conflict bool) {
-	cancel := false
-	for _, e := range v.Entries {
-		switch e.Key.Text {
-		case "cancel-in-progress":
-			cancel = e.Value.Text == "true"
-		case "queue":
-			queue = e.Value
-		}
-	}
-	return queue, cancel && queue != nil && queue.Text == queueMax
 }
