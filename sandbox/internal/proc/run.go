@@ -92,7 +92,7 @@ func (g *Group) start(p sandbox.Process) (*root, *os.Process, *streams, error) {
 		defer t.fork.RUnlock()
 		proc, err = os.StartProcess(path, p.Argv, &os.ProcAttr{
 			Dir: p.Dir, Env: env, Files: outs.child[:],
-			Sys: &syscall.SysProcAttr{Setsid: true},
+			Sys: newSession(),
 		})
 		if err == nil {
 			r = &root{pid: proc.Pid, group: g, env: p.Env}

@@ -13,6 +13,13 @@ func becomeSubreaper() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
+// newSession starts a process in a session of its own, and has the kernel kill
+// it when we are killed ourselves. (The kernel means the thread that started it;
+// Go ends threads only with goroutines locked to them, and none here is.)
+func newSession() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
 type stat struct {
 	ppid, sid int
 	zombie    bool

@@ -7,6 +7,9 @@ import "syscall"
 // Without subreapers only process groups can be followed: a process that
 // leaves its group (setsid) is not found again.
 
+// newSession starts a process in a session of its own.
+func newSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
 func becomeSubreaper() error { return nil }
 
 // Reap has nothing to do where nothing is adopted.
