@@ -1,13 +1,12 @@
 package workflow
 
 import (
-	"regexp"
 	"strings"
 )
 
 const maxID = 99 // characters, as at GitHub
 
-var positionalID = regexp.MustCompile(`^step-[0-9]+$`)
+var positionalID = pattern(`^step-[0-9]+$`)
 
 // checkIDs looks at the names of jobs and steps. (Two equal job ids are equal
 // keys of `jobs`, which reading the file has found.)
@@ -21,7 +20,7 @@ func (c *checker) checkIDs() {
 			}
 			name := Name{s.ID, s.idAt.locate(0)}
 			c.checkID("step", name)
-			if positionalID.MatchString(s.ID) {
+			if positionalID().MatchString(s.ID) {
 				c.named(name, "id", "choose another name", "step id %q is kept for steps without an id", s.ID)
 			}
 			if first := seen[strings.ToLower(s.ID)]; first != nil {

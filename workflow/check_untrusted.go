@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -76,7 +75,7 @@ func (c *checker) untrustedIn(run *Value, untrusted func(expr.Ref) bool) {
 	}
 }
 
-var notInName = regexp.MustCompile(`[^A-Za-z0-9]+`)
+var notInName = pattern(`[^A-Za-z0-9]+`)
 
 func variableName(ref expr.Ref) string {
 	last := ref.Name
@@ -85,7 +84,7 @@ func variableName(ref expr.Ref) string {
 			last = p
 		}
 	}
-	name := strings.ToUpper(strings.Trim(notInName.ReplaceAllString(last, "_"), "_"))
+	name := strings.ToUpper(strings.Trim(notInName().ReplaceAllString(last, "_"), "_"))
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		name = "VALUE"
 	}

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/workflow/expr"
@@ -87,12 +86,12 @@ func (d *decoder) docker(v *Value) Docker {
 	return out
 }
 
-var imageName = regexp.MustCompile(`^(?:(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+|[A-Za-z0-9.-]+:[0-9]+|\[[0-9a-fA-F:]+\](?::[0-9]+)?)(?::[0-9]+)?/)?` +
+var imageName = pattern(`^(?:(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+|[A-Za-z0-9.-]+:[0-9]+|\[[0-9a-fA-F:]+\](?::[0-9]+)?)(?::[0-9]+)?/)?` +
 	`[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9]*:[0-9a-fA-F]{32,})?$`)
 
 func (d *decoder) image(v *Value) string {
 	s := d.nonEmpty("image", v)
-	if s != "" && !imageName.MatchString(s) {
+	if s != "" && !imageName().MatchString(s) {
 		d.fail(v, "write NAME, NAME:TAG or NAME@sha256:DIGEST, the name in lower case", "%q is no image name", s)
 		return ""
 	}
@@ -179,10 +178,8 @@ func valueAt(v *Value, x expr.Value) *Value {
 	return out
 }
 
-var (
-	allowName = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*(:[0-9]{1,5})?$`)
-	allowIPv6 = regexp.MustCompile(`^\[[0-9a-f:.]+\](:[0-9]{1,5})?$`)
-)
+var allowName = pattern(`^(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*(:[0-9]{1,5})?$`)
+var allowIPv6 = pattern(`^\[[0-9a-f:.]+\](:[0-9]{1,5})?$`)
 
 // allow reads the names a box may reach: whole labels, `*.` only in front.
 func (d *decoder) allow(v *Value) []string {
@@ -190,7 +187,7 @@ func (d *decoder) allow(v *Value) []string {
 	for _, it := range d.list("allow", v) {
 		s, isText := it.x.(string)
 		name := strings.TrimSuffix(strings.ToLower(s), ".")
-		if !isText || len(name) > 253 || !allowName.MatchString(name) && !allowIPv6.MatchString(name) {
+		if !isText || len(name) > 253 || !allowName().MatchString(name) && !allowIPv6().MatchString(name) {
 			d.fail(it.at, "write github.com, \"*.npmjs.org\" or host:port, without scheme and path", "%s is no host name", kindName(it.x))
 			continue
 		}
@@ -199,7 +196,7 @@ func (d *decoder) allow(v *Value) []string {
 	return list
 }
 
-var userIDs = regexp.MustCompile(`^[0-9]{1,10}:[0-9]{1,10}$`)
+var userIDs = pattern(`^[0-9]{1,10}:[0-9]{1,10}$`)
 
 func (d *decoder) user(v *Value) string {
 	s := d.nonEmpty("user", v)
@@ -208,7 +205,7 @@ func (d *decoder) user(v *Value) string {
 		return ""
 	case s == "root":
 		return "0:0"
-	case !userIDs.MatchString(s):
+	case !userIDs().MatchString(s):
 		d.fail(v, "write the numbers of user and group, for example \"1000:1000\"", "`user` cannot be %q", s)
 		return ""
 	}
@@ -226,13 +223,13 @@ func (d *decoder) labels(v *Value) map[string]string {
 	return labels
 }
 
-var portMapping = regexp.MustCompile(`^(?:(?:[0-9.]+|\[[0-9a-fA-F:]+\]|localhost):)?(?:([0-9]{1,5})?:)?([0-9]{1,5})(?:/(tcp|udp|sctp))?$`)
+var portMapping = pattern(`^(?:(?:[0-9.]+|\[[0-9a-fA-F:]+\]|localhost):)?(?:([0-9]{1,5})?:)?([0-9]{1,5})(?:/(tcp|udp|sctp))?$`)
 
 func (d *decoder) ports(v *Value) []string {
 	list := []string{}
 	for _, it := range d.list("ports", v) {
 		s := expr.String(it.x)
-		m := portMapping.FindStringSubmatch(s)
+		m := portMapping().FindStringSubmatch(s)
 		if m == nil || !isPort(m[2]) || m[1] != "" && !isPort(m[1]) {
 			d.fail(it.at, "write \"8080:80\" or \"127.0.0.1:8080:80/tcp\", in quotes", "%s is no port", kindName(it.x))
 			continue

@@ -3,7 +3,6 @@ package workflow
 import (
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,13 +10,13 @@ import (
 	"github.com/herd-runner/herd-runner/workflow/expr"
 )
 
-var sizeText = regexp.MustCompile(`^([0-9]{1,15}(?:\.[0-9]{1,6})?)([bkmgt]?)(?:i?b)?$`)
+var sizeText = pattern(`^([0-9]{1,15}(?:\.[0-9]{1,6})?)([bkmgt]?)(?:i?b)?$`)
 
 const maxSize = 1 << 50
 
 // parseSize reads 2g, 512m, 1.5g or a number of bytes, in powers of 1024.
 func parseSize(s string) (int64, bool) {
-	m := sizeText.FindStringSubmatch(strings.ToLower(s))
+	m := sizeText().FindStringSubmatch(strings.ToLower(s))
 	if m == nil {
 		return 0, false
 	}

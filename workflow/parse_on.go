@@ -1,10 +1,8 @@
 package workflow
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // triggers reads `on:` in its three forms: a name, a list of names, a mapping.
@@ -179,9 +177,7 @@ func (p *fileParser) cron(e Entry) {
 
 // timezoneName is the form of a name in the IANA database; whether there is
 // such a zone only the machine that starts the schedule knows.
-var timezoneName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
-})
+var timezoneName = pattern(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$`)
 
 func (p *fileParser) timezone(e Entry) {
 	v := p.filled(e)

@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -56,8 +55,8 @@ func coreNumber(s string) (float64, bool) {
 	return n, err == nil || math.IsInf(n, 0)
 }
 
-var decimal = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+var decimal = pattern(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
 
 func isDecimal(s string) bool {
-	return decimal.MatchString(s)
+	return decimal().MatchString(s)
 }
