@@ -82,7 +82,7 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	// What ran in the leg's shared boxes must not meet the agent's work, nor
 	// see what comes after it.
 	defer s.leg.boxes.drop(ctx, s.run)
-	box, err := s.startBox(ctx, a, s.step.ID, model)
+	box, err := s.startBox(ctx, a, s.id(), model)
 	if err != nil {
 		return boxFailed(err)
 	}
@@ -117,7 +117,7 @@ type driven struct {
 
 func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life) (ModelSession, func() error, error) {
 	model, done, err := s.OpenModel(AgentRun{
-		Job: s.leg.leg.ID, Step: s.step.ID, Attempt: s.attempt, API: rt.Describe().API, Config: cfg,
+		Job: s.leg.leg.ID, Step: s.id(), Attempt: s.attempt, API: rt.Describe().API, Config: cfg,
 		Emit: func(c event.ModelCall) { s.emit(event.Event{Type: event.Exchange, Exchange: &c}) },
 	})
 	if err != nil {

@@ -86,7 +86,7 @@ func (l *legState) joinAll() {
 // takeSlot waits for a place among the leg's background scripts; false: the
 // step was cancelled before it began.
 func (s *stepRun) takeSlot() bool {
-	if s.step.IsAgent() {
+	if s.step.HasAgent() {
 		return true // agents have a bound of their own
 	}
 	select {

@@ -213,6 +213,9 @@ func (r *run) note(n *workflow.Node, level, message string, err error) {
 	}
 	if at := placeOf(err); at != nil {
 		note.Line, note.Column, note.Hint = at.Pos.Line, at.Pos.Column, at.Hint
+		if at.File != "" {
+			note.File = at.File
+		}
 	}
 	e := event.Event{Type: event.Notice, Job: n.Job.ID, Note: &note}
 	if n.Leg != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,8 +81,28 @@ func uuid() string {
 // prepare gives a workflow whose steps run on the host.
 func prepare(t testing.TB, src string) *execution {
 	t.Helper()
+	return prepareProject(t, src, nil)
+}
+
+// prepareProject is prepare in a project with further files.
+func prepareProject(t testing.TB, src string, files map[string]string) *execution {
+	t.Helper()
 	src = "on: push\ndefaults: {docker: false}\n" + src
-	_, plan, problems := workflow.Validate("test.yml", []byte(src))
+	root := t.TempDir()
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, plan, problems := workflow.Load("test.yml", []byte(src), func(name string) ([]byte, error) {
+		if text, ok := files[name]; ok {
+			return []byte(text), nil
+		}
+		return nil, fs.ErrNotExist
+	})
 	if workflow.HasErrors(problems) {
 		t.Fatalf("workflow: %+v", problems)
 	}
@@ -110,7 +131,7 @@ func prepare(t testing.TB, src string) *execution {
 		},
 		Env:         func(sandbox.Info) map[string]string { return nil },
 		Backend:     func(context.Context, bool) (sandbox.Backend, error) { return backend, nil },
-		Workspace:   &directory{root: t.TempDir(), temp: t.TempDir()},
+		Workspace:   &directory{root: root, temp: t.TempDir()},
 		Authorize:   func(d workflow.Docker) (workflow.Docker, error) { return d, nil },
 		Sink:        redact.Sink(masker, rec),
 		Masker:      masker,

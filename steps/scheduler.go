@@ -24,7 +24,7 @@ func classOf(n *workflow.Node) class {
 	switch {
 	case n.Kind != workflow.StepNode:
 		return classFree
-	case n.Step.IsAgent():
+	case n.Step.HasAgent():
 		return classAgent
 	case n.Step.IsControl(), n.Step.Background:
 		// What waits for others, and what others may wait for until it is

@@ -21,11 +21,17 @@ type scope struct {
 	stepEnv map[string]string // the step's own env on top of the leg's
 	onHost  bool              // the step runs without a box
 	status  status
+	frame   *frame // the action that the step is of; nil: of a job
 }
 
 func (s *scope) env() expr.Env { return expr.Env{Context: s.context, Function: s.function} }
 
 func (s *scope) context(name string) (expr.Value, bool) {
+	if s.frame != nil {
+		if v, ok, own := s.frame.context(name, s); own {
+			return v, ok
+		}
+	}
 	switch name {
 	case "needs":
 		return s.needs(), true

@@ -30,7 +30,11 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(err)
 	}
-	dir, err := s.workingDirectory(s.step.WorkingDirectory, s.node.Job.Defaults.WorkingDirectory, s.Plan.Workflow.Defaults.WorkingDirectory)
+	dirs := []*workflow.Value{s.step.WorkingDirectory}
+	if s.frame == nil { // defaults do not reach into actions
+		dirs = append(dirs, s.node.Job.Defaults.WorkingDirectory, s.Plan.Workflow.Defaults.WorkingDirectory)
+	}
+	dir, err := s.workingDirectory(dirs...)
 	if err != nil {
 		return problem(err)
 	}
@@ -180,7 +184,11 @@ type shell struct {
 
 func (s *stepRun) shell() (shell, error) {
 	name := ""
-	for _, v := range []*workflow.Value{s.step.Shell, s.node.Job.Defaults.Shell, s.Plan.Workflow.Defaults.Shell} {
+	said := []*workflow.Value{s.step.Shell}
+	if s.frame == nil {
+		said = append(said, s.node.Job.Defaults.Shell, s.Plan.Workflow.Defaults.Shell)
+	}
+	for _, v := range said {
 		if v == nil {
 			continue
 		}

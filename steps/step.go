@@ -31,8 +31,10 @@ type stepRun struct {
 	cleanupAt time.Time // when a step that began after a cancel must end
 	outputs   *expr.Object
 	effects   effects
-	bg        *backgroundRun // nil: not in the background
-	release   func()         // gives a background step's place back
+	bg        *backgroundRun  // nil: not in the background
+	frame     *frame          // the action whose step this is; nil: of a job
+	outer     <-chan struct{} // closed when the step that uses the action must end
+	release   func()          // gives a background step's place back
 	agent     agentState
 
 	refusedMu sync.Mutex // stdout and stderr both speak commands
@@ -67,16 +69,21 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 		defer s.bg.end()
 	}
 	s.sc = &scope{run: r, job: n.Job, leg: l, view: l.now(), status: r.status(l)}
+	s.live(ctx)
+}
+
+// live is a step from its condition to its outcome.
+func (s *stepRun) live(ctx context.Context) {
 	s.sc.onHost = s.staysOnHost()
 	if s.sc.status.cancelled {
-		s.cleanupAt = l.cleanup(r.Now())
+		s.cleanupAt = s.leg.cleanup(s.Now())
 	}
 
-	start := r.Now()
+	start := s.Now()
 	// The step's env is part of what its condition sees, but its failure must
 	// not hide a condition that says no.
-	stepEnv, envErr := evalEnv(n.Step.Env, s.sc)
-	s.sc.stepEnv = stepEnv
+	stepEnv, envErr := evalEnv(s.step.Env, s.sc)
+	s.sc.stepEnv = overlaid(s.sc.stepEnv, stepEnv)
 	ok, err := s.decideStep()
 	if err == nil && ok && s.bg != nil {
 		ok = s.takeSlot()
@@ -93,7 +100,7 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 		end = problem(fmt.Errorf("if: %w", err))
 	case envErr != nil:
 		end = problem(fmt.Errorf("env: %w", envErr))
-	case n.Step.IsControl():
+	case s.step.IsControl():
 		end = s.control()
 	default:
 		end = s.attempts(ctx)
@@ -161,9 +168,16 @@ func (s *stepRun) once(ctx context.Context) attemptEnd {
 		s.watchCancel(done, cancel)
 	}()
 	var end attemptEnd
-	if s.step.IsAgent() {
+	switch {
+	case s.step.IsAgent():
 		end = s.runAgent(ctx)
-	} else {
+	case s.step.Action != nil:
+		end = s.runAction(ctx)
+	case s.step.IsCheckout():
+		end = s.checkout()
+	case s.step.Uses != nil:
+		end = problem(fmt.Errorf("action %s was not loaded", s.step.Uses.Text))
+	default:
 		end = s.runScript(ctx)
 	}
 	close(done)
@@ -195,6 +209,9 @@ func (s *stepRun) bound() time.Time {
 }
 
 func (s *stepRun) timeoutMessage() string {
+	if s.deadline.IsZero() && s.cleanupAt.IsZero() {
+		return "the step that uses this action ran out of time"
+	}
 	if s.deadline.IsZero() || (!s.cleanupAt.IsZero() && s.cleanupAt.Before(s.deadline)) {
 		return "the clean-up steps of a cancelled job have " + cleanupTime.String()
 	}
@@ -207,8 +224,9 @@ func (s *stepRun) timeoutMessage() string {
 func (s *stepRun) watchCancel(done <-chan struct{}, cancel context.CancelCauseFunc) {
 	stopped := s.bg.stopped()
 	run, job, expired := s.cancelled, s.jobs[s.node.Job.ID].stop, s.leg.expired
-	if s.sc.status.cancelled {
-		// Started after the cancel: it is meant to run.
+	if s.sc.status.cancelled || s.step.Action != nil {
+		// Started after the cancel: it is meant to run. Of an action, the step
+		// that runs is stopped, and its clean-up steps run.
 		run, job, expired = nil, nil, nil
 	}
 	for {
@@ -223,7 +241,7 @@ func (s *stepRun) watchCancel(done <-chan struct{}, cancel context.CancelCauseFu
 		case <-expired:
 		}
 		sc := *s.sc
-		sc.status = s.status(s.leg)
+		sc.status = s.statusNow()
 		if ok, err := workflow.Condition(s.step.If, sc.env()); err != nil || !ok {
 			cancel(errCancelled)
 			return
@@ -264,9 +282,12 @@ func (s *stepRun) record(out event.Outcome) {
 	o.Set("outcome", out.Outcome)
 	o.Set("conclusion", out.Conclusion)
 	s.effects.step, s.effects.record = s.step, o
-	if s.bg != nil {
+	switch {
+	case s.frame != nil:
+		s.frame.apply(s.effects, out.Cause)
+	case s.bg != nil:
 		s.bg.keep(s.effects)
-	} else {
+	default:
 		s.leg.apply(s.effects)
 	}
 	out.Outputs = stringMap(s.outputs)
@@ -313,12 +334,12 @@ func boxFailed(err error) attemptEnd {
 }
 
 func (s *stepRun) emit(e event.Event) {
-	e.Job, e.Step, e.Attempt = s.leg.leg.ID, s.step.ID, s.attempt
+	e.Job, e.Step, e.Attempt = s.leg.leg.ID, s.id(), s.attempt
 	s.run.emit(e)
 }
 
 func (s *stepRun) eval(v *workflow.Value) (expr.Value, error) {
-	return workflow.Evaluate(v, s.sc.env())
+	return workflow.Evaluate(v, s.scopeOf(v).env())
 }
 
 // name is what the person calls the step.
@@ -335,8 +356,11 @@ func (s *stepRun) name() string {
 		return controlName(s.step)
 	}
 	text := s.step.Run
-	if s.step.IsAgent() {
+	switch {
+	case s.step.IsAgent():
 		text = s.step.Prompt
+	case s.step.Uses != nil:
+		text = s.step.Uses
 	}
 	if text == nil {
 		return s.step.ID
@@ -346,8 +370,14 @@ func (s *stepRun) name() string {
 
 func (s *stepRun) info() *event.StepInfo {
 	info := &event.StepInfo{Kind: "run", Line: s.step.Pos.Line}
-	if s.step.IsControl() {
+	if s.frame != nil {
+		info.Line = s.node.Step.Pos.Line
+	}
+	switch {
+	case s.step.IsControl():
 		info.Kind = "control"
+	case s.step.Uses != nil:
+		info.Kind = "action"
 	}
 	if s.step.IsAgent() {
 		info.Kind = "agent"
@@ -380,6 +410,7 @@ func (s *stepRun) processEnv(info sandbox.Info, own map[string]string) map[strin
 	env["GITHUB_JOB"] = s.node.Job.ID
 	env["RUNNER_TEMP"] = info.Temp
 	env["GITHUB_WORKSPACE"] = info.Workdir
+	s.frame.env(env, info)
 	maps.Copy(env, own)
 	return env
 }
@@ -426,9 +457,20 @@ func (s *stepRun) pause(end attemptEnd) bool {
 	case <-timer.C:
 		return true
 	case <-s.bg.stopped():
+	case <-s.outer:
 	case <-s.cancelled:
 	case <-s.jobs[s.node.Job.ID].stop:
 	case <-s.leg.expired:
 	}
 	return false
+}
+
+// overlaid is below with above laid over it.
+func overlaid(below, above map[string]string) map[string]string {
+	if len(below) == 0 {
+		return above
+	}
+	all := maps.Clone(below)
+	maps.Copy(all, above)
+	return all
 }

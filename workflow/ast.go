@@ -55,6 +55,11 @@ type Workflow struct {
 	Concurrency   *Value
 	Permissions   *Value
 	Jobs          []*Job // file order
+
+	// Call is what `on.workflow_call` says, of a workflow that another calls.
+	Call *Call
+	// Sources are the texts of the other files that were read with it, by name.
+	Sources map[string][]byte
 }
 
 // Triggers is the `on:` block.
@@ -111,6 +116,12 @@ type Job struct {
 	Outputs         *Value // mapping
 	Steps           []*Step
 
+	// Uses is the reusable workflow that runs in place of steps, With and
+	// Secrets (a mapping, or `inherit`) are what it gets, and Called is that
+	// workflow once Load has read it.
+	Uses, With, Secrets *Value
+	Called              *Workflow
+
 	// Runtime, Docker, Workspace are the job's own, before merging.
 	Runtime, Docker, Workspace *Value
 
@@ -160,6 +171,12 @@ type Step struct {
 	ContinueOnError  *Value
 	Retry            *Value
 
+	// Uses is what the step uses in place of a script, With what it gets:
+	// actions/checkout, or a composite action of the project, which is Action
+	// once Load has read it.
+	Uses, With *Value
+	Action     *Action
+
 	// Needs are the steps this one starts after, in place of the step before
 	// it; HasNeeds says that the key is there, if only as an empty list.
 	Needs    []Name
@@ -197,3 +214,19 @@ func (j *Job) IsConcurrent() bool {
 
 // IsAgent says whether the step drives an agent.
 func (s *Step) IsAgent() bool { return s.Prompt != nil || s.PromptFile != nil }
+
+// HasAgent says whether the step, or one in the action that it uses, drives an
+// agent.
+func (s *Step) HasAgent() bool {
+	if s.IsAgent() {
+		return true
+	}
+	if s.Action != nil {
+		for _, inner := range s.Action.Steps {
+			if inner.HasAgent() {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -12,6 +12,8 @@ func Check(w *Workflow) []Problem {
 	c.gather()
 	c.checkExpressions()
 	c.checkSteps()
+	c.checkUses()
+	c.checkCalls()
 	c.checkConcurrent()
 	c.checkNumbers()
 	c.checkMatrices()
@@ -27,8 +29,10 @@ func Check(w *Workflow) []Problem {
 // and adds to problems.
 type checker struct {
 	collector
-	w    *Workflow
-	jobs map[string]*Job // by lower-case id
+	w *Workflow
+	// action is what is checked as the one job of w; nil: a workflow is.
+	action *Action
+	jobs   map[string]*Job // by lower-case id
 
 	facts  map[*Job]*jobFacts
 	inputs []string // names of the declared inputs

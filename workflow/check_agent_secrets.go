@@ -11,7 +11,7 @@ func (c *checker) checkAgentSecrets() {
 	for _, job := range c.w.Jobs {
 		inJob := false
 		for _, s := range job.Steps {
-			if !s.IsAgent() {
+			if !s.HasAgent() {
 				continue
 			}
 			inJob = true
@@ -19,6 +19,7 @@ func (c *checker) checkAgentSecrets() {
 			c.noSecrets(s.PromptFile, "the prompt of an agent")
 			c.noSecrets(s.Env, "the env of an agent step")
 			c.noSecrets(s.Runtime, "the runtime of an agent step")
+			c.noSecrets(s.With, "the inputs of an action with an agent")
 			if s.Docker != nil && s.Docker.Kind == Mapping {
 				c.noSecrets(s.Docker.Get("env"), "the box of an agent step")
 			}

@@ -87,6 +87,8 @@ func (c *checker) jobExpressions(job *Job) {
 	c.expressions(job.Outputs, in+"outputs", scope{s.job, len(job.Steps)})
 	c.defaultsExpressions(job.Defaults, in, s)
 	c.blockExpressions(job.Runtime, job.Docker, job.Workspace, s)
+	c.expressions(job.With, in+"with", s)
+	c.expressions(job.Secrets, in+"secrets", s)
 	if job.Strategy != nil {
 		c.expressions(job.Strategy.Matrix, in+"strategy", s)
 		c.expressions(job.Strategy.FailFast, in+"strategy", s)
@@ -124,7 +126,7 @@ func (c *checker) stepExpressions(step *Step, s scope) {
 		v   *Value
 	}{
 		{"name", step.Name}, {"run", step.Run}, {"prompt", step.Prompt}, {"prompt-file", step.PromptFile},
-		{"env", step.Env}, {"shell", step.Shell}, {"working-directory", step.WorkingDirectory},
+		{"with", step.With}, {"env", step.Env}, {"shell", step.Shell}, {"working-directory", step.WorkingDirectory},
 		{"timeout-minutes", step.TimeoutMinutes}, {"continue-on-error", step.ContinueOnError}, {"retry", step.Retry},
 	} {
 		c.expressions(at.v, in+at.key, s)
@@ -170,11 +172,11 @@ func (c *checker) expressions(v *Value, key string, s scope) {
 		c.evalError("expression", t.err)
 		return
 	}
-	if p := places()[key]; len(p.contexts) == 0 && !isLiteral(t.tpl) {
+	if p := c.place(key); len(p.contexts) == 0 && !isLiteral(t.tpl) {
 		c.at(SeverityError, v, strings.Index(v.Text, "${{"), 3, "expression", "write the text itself", "expressions cannot stand in `%s`", p.key)
 		return
 	}
-	if n := utf8.RuneCountInString(v.Text); n > maxExpression && !places()[key].ours() {
+	if n := utf8.RuneCountInString(v.Text); n > maxExpression && !c.place(key).ours() {
 		c.errorf(v, "limit", "put the text into a file, or hand the value over in `env`", "a text with expressions has %d characters, at most %d are allowed", n, maxExpression)
 	}
 	before := len(c.problems)
@@ -182,7 +184,7 @@ func (c *checker) expressions(v *Value, key string, s scope) {
 		if len(c.problems)-before >= maxPerValue {
 			return // each costs time in proportion to the text
 		}
-		c.expression(v, e, e.Base(), places()[key], s)
+		c.expression(v, e, e.Base(), c.place(key), s)
 	}
 }
 
@@ -200,7 +202,7 @@ func (c *checker) condition(v *Value, key string, s scope) {
 		c.evalError(rule, t.err)
 		return
 	}
-	c.expression(v, t.cond, t.base, places()[key], s)
+	c.expression(v, t.cond, t.base, c.place(key), s)
 }
 
 func (c *checker) evalError(rule string, e *EvalError) {

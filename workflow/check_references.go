@@ -87,7 +87,11 @@ func (c *checker) reference(v *Value, ref expr.Ref, base int, p place, s scope) 
 	case "inputs":
 		if !slices.ContainsFunc(c.inputs, func(in string) bool { return strings.EqualFold(in, name) }) {
 			hint := suggest(name, c.inputs)
-			if len(c.inputs) == 0 {
+			switch {
+			case len(c.inputs) > 0:
+			case c.action != nil:
+				hint = "declare it under `inputs`"
+			default:
 				hint = "declare it under `on.workflow_dispatch.inputs`"
 			}
 			fail(hint, "there is no input %q", name)
@@ -117,12 +121,13 @@ func (c *checker) stepReference(ref expr.Ref, s scope, fail func(string, string,
 	index, ok := f.steps[strings.ToLower(name)]
 	switch {
 	case !ok:
-		fail(suggest(name, f.ids), "job %q has no step with the id %q", f.job.ID, name)
+		fail(suggest(name, f.ids), "%s has no step with the id %q", c.owner(f.job), name)
 		return
 	case s.before >= 0 && index >= s.before:
 		fail("move it before this one", "step %q has not run yet when this is evaluated", name)
 		return
 	}
+	c.actionOutput(f.job.Steps[index], ref, fail)
 	properties := []string{"outputs", "outcome", "conclusion"}
 	if len(ref.Path) > 1 && ref.Path[1] != "*" && !containsFold(properties, ref.Path[1]) {
 		hint := suggest(ref.Path[1], properties)
@@ -159,17 +164,17 @@ func (c *checker) needReference(v *Value, ref expr.Ref, base int, s scope, fail 
 	if job == nil || len(ref.Path) < 3 || !strings.EqualFold(ref.Path[1], "outputs") || ref.Path[2] == "*" || job.Outputs != nil && job.Outputs.Kind != Mapping {
 		return
 	}
-	var outputs []string
-	for _, e := range entriesOf(job.Outputs) {
-		if e.Key.template() != nil {
-			return
-		}
-		outputs = append(outputs, e.Key.Text)
+	outputs, known := jobOutputs(job)
+	if !known {
+		return
 	}
 	if !containsFold(outputs, ref.Path[2]) {
 		hint := suggest(ref.Path[2], outputs)
 		if len(outputs) == 0 {
 			hint = "add `outputs:` to job " + job.ID
+			if job.Uses != nil {
+				hint = "add it under `on.workflow_call.outputs` of " + job.Uses.Text
+			}
 		}
 		c.at(SeverityWarning, v, base+ref.Offset, ref.Length, "reference", hint, "job %q has no output %q: this is always empty", job.ID, ref.Path[2])
 	}

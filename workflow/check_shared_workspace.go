@@ -48,6 +48,9 @@ func (c *checker) checkSharedWorkspace() {
 // sharedWriter is the first agent step of job that may write into the shared
 // workspace.
 func sharedWriter(job *Job) *Step {
+	if job.Called != nil && job.Called.Call.writesShared {
+		return &Step{Pos: job.Pos}
+	}
 	for _, s := range job.Steps {
 		if writesShared(s) {
 			return s
@@ -57,6 +60,9 @@ func sharedWriter(job *Job) *Step {
 }
 
 func writesShared(s *Step) bool {
+	if s.Action != nil {
+		return slices.ContainsFunc(s.Action.Steps, writesShared)
+	}
 	return s.IsAgent() && (s.Workspace == nil || s.Workspace.template() == nil && s.Workspace.Text == WorkspaceShared)
 }
 

@@ -16,7 +16,7 @@ func (c *checker) checkSteps() {
 
 func (c *checker) checkStep(s *Step) {
 	kinds := 0
-	for _, v := range []*Value{s.Run, s.Prompt, s.PromptFile} {
+	for _, v := range []*Value{s.Run, s.Prompt, s.PromptFile, s.Uses} {
 		if v != nil {
 			kinds++
 		}
@@ -33,7 +33,9 @@ func (c *checker) checkStep(s *Step) {
 		c.add(SeverityError, "step", s.Pos, 1, "make two steps of it", "a step that waits for others or ends one does nothing else")
 	case controls > 0:
 	case kinds == 0:
-		c.add(SeverityError, "step", s.Pos, 1, "add `run:` or `prompt:`", "a step needs `run`, `prompt` or `prompt-file`")
+		c.add(SeverityError, "step", s.Pos, 1, "add `run:` or `prompt:`", "a step needs `run`, `prompt`, `prompt-file` or `uses`")
+	case kinds > 1 && s.Uses != nil:
+		c.add(SeverityError, "step", s.Pos, 1, "make two steps of it", "a step that uses an action does nothing else")
 	case kinds > 1 && s.Run != nil:
 		c.add(SeverityError, "step", s.Pos, 1, "make two steps of it", "a step cannot both run a script and prompt an agent")
 	case kinds > 1:

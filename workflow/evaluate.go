@@ -11,6 +11,7 @@ import (
 
 // EvalError is a value that cannot be evaluated, at its place in the file.
 type EvalError struct {
+	File   string // empty where not known
 	Pos    Pos
 	Length int // characters, at least 1
 	Msg    string
@@ -28,8 +29,11 @@ func (e *EvalError) Error() string {
 	return s
 }
 
-// Problem is the error as a Problem of file.
+// Problem is the error as a Problem, of file where the error knows none.
 func (e *EvalError) Problem(file string) Problem {
+	if e.File != "" {
+		file = e.File
+	}
 	return Problem{
 		File: file, Line: max(1, e.Pos.Line), Column: max(1, e.Pos.Column), Length: max(1, e.Length),
 		Severity: SeverityError, Rule: "value", Message: e.Msg, Hint: e.Hint,
@@ -58,7 +62,7 @@ func Problems(file string, err error) []Problem {
 
 // evalErrorf is an error about the whole of v.
 func evalErrorf(v *Value, hint, format string, args ...any) *EvalError {
-	return &EvalError{Pos: v.Pos, Length: v.width(), Msg: fmt.Sprintf(format, args...), Hint: hint}
+	return &EvalError{File: v.File(), Pos: v.Pos, Length: v.width(), Msg: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // parsedTemplate is a scalar's text after parsing.
@@ -92,17 +96,17 @@ func (v *Value) template() *parsedTemplate {
 func (v *Value) exprError(err error, base int) *EvalError {
 	var e *expr.Error
 	if !errors.As(err, &e) {
-		return &EvalError{Pos: v.Pos, Length: v.width(), Msg: err.Error()}
+		return &EvalError{File: v.File(), Pos: v.Pos, Length: v.width(), Msg: err.Error()}
 	}
 	if e.Length == 0 {
 		pos, n := v.Pos, v.width()
 		if base+e.Offset > 0 {
 			pos, n = v.span(base+e.Offset, 1)
 		}
-		return &EvalError{Pos: pos, Length: n, Msg: e.Message, Hint: e.Hint}
+		return &EvalError{File: v.File(), Pos: pos, Length: n, Msg: e.Message, Hint: e.Hint}
 	}
 	pos, n := v.span(base+e.Offset, e.Length)
-	return &EvalError{Pos: pos, Length: n, Msg: e.Message, Hint: e.Hint}
+	return &EvalError{File: v.File(), Pos: pos, Length: n, Msg: e.Message, Hint: e.Hint}
 }
 
 // Evaluate gives the value of v: a scalar that is one whole ${{ }} keeps its

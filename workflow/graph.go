@@ -89,6 +89,11 @@ func stepLabel(s *Step) string {
 		}
 	} else if !s.Declared && s.Run != nil {
 		label = firstLine(s.Run.Text)
+	} else if s.Uses != nil {
+		label = s.Uses.Text
+		if s.Declared {
+			label = s.ID + ": " + label
+		}
 	} else if !s.Declared && s.IsControl() {
 		label = controlLabel(s)
 	}
@@ -151,13 +156,7 @@ func graphText(w io.Writer, jobs []jobDrawing) {
 			if i == len(d.job.Steps)-1 {
 				branch = "└─"
 			}
-			mark, order := "run   ", ""
-			switch {
-			case s.IsAgent():
-				mark = "agent "
-			case s.IsControl():
-				mark = "wait  "
-			}
+			order := ""
 			switch {
 			case s.Background:
 				order = "  (background)"
@@ -166,7 +165,8 @@ func graphText(w io.Writer, jobs []jobDrawing) {
 			case s.HasNeeds:
 				order = "  ← " + joinNames(s.Needs)
 			}
-			fmt.Fprintf(w, "%s %s %s%s\n", branch, mark, stepLabel(s), order)
+			fmt.Fprintf(w, "%s %s %s%s\n", branch, stepMark(s), stepLabel(s), order)
+			graphAction(w, s.Action, i == len(d.job.Steps)-1)
 		}
 	}
 }

@@ -15,19 +15,11 @@ func Parse(file string, src []byte) (*Workflow, []Problem) {
 	return w, sortProblems(p.problems)
 }
 
-// Validate is Parse, Check and NewPlan of the whole file: all that can be said
-// about it without running it. The Plan is nil where there are errors.
+// Validate is Parse, Check and NewPlan of one file: all that can be said about
+// it without running it or reading what it uses. The Plan is nil where there are
+// errors.
 func Validate(file string, src []byte) (*Workflow, *Plan, []Problem) {
-	w, problems := Parse(file, src)
-	if w == nil {
-		return nil, nil, problems
-	}
-	problems = sortProblems(append(problems, Check(w)...))
-	if HasErrors(problems) {
-		return w, nil, problems
-	}
-	plan, more := NewPlan(w, "")
-	return w, plan, sortProblems(append(problems, more...))
+	return Load(file, src, nil)
 }
 
 // fileParser shapes Values into a Workflow.

@@ -61,9 +61,13 @@ func (p *fileParser) job(job *Job, v *Value) {
 			job.Workspace = p.scalar(e)
 		case "steps":
 			steps = e.Value
-		case "uses", "with", "secrets":
+		case "uses":
 			reused = true
-			p.notYet(e.Key)
+			job.Uses = p.jobUses(e)
+		case "with":
+			job.With = p.environment(e)
+		case "secrets":
+			job.Secrets = p.jobSecrets(e)
 		case "container":
 			p.container(job, e)
 		case "services":

@@ -40,8 +40,8 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 		case "workspace":
 			workspace = p.scalar(e)
 		case "uses":
-			s.reported = true
-			p.notYet(e.Key)
+			s.Uses = p.stepUses(e)
+			s.reported = s.reported || s.Uses == nil
 		case "needs":
 			s.Needs, s.HasNeeds = p.names(e), true
 		case "background":
@@ -60,7 +60,7 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 				p.errorf(e.Value, "type", "write `cancel: ID` of one background step", "`cancel` takes one step")
 			}
 		case "with":
-			p.notYet(e.Key)
+			s.With = p.environment(e)
 		default:
 			p.unknown(e.Key, "step")
 		}

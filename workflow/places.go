@@ -71,7 +71,7 @@ var places = sync.OnceValue(func() map[string]place {
 
 // ours says whether GitHub has no such key.
 func (p place) ours() bool {
-	switch strings.TrimPrefix(p.key, "jobs.<job_id>.steps.") {
+	switch p.key[strings.LastIndex(p.key, ".")+1:] {
 	case "prompt", "prompt-file", "retry", "runtime", "docker", "workspace":
 		return true
 	}

@@ -14,8 +14,8 @@ import (
 // maxWorkflow bounds a workflow file, in bytes.
 const maxWorkflow = 16 << 20
 
-// readWorkflow reads, parses and checks a workflow file. The problems are all
-// of the file's; the workflow always has its name and source.
+// readWorkflow reads, parses and checks a workflow file and all it uses. The
+// problems are all of these files'; the workflow always has its name and source.
 func readWorkflow(dir, name string) (*workflow.Workflow, []workflow.Problem, error) {
 	f, err := os.Open(under(dir, name))
 	if err != nil {
@@ -32,7 +32,7 @@ func readWorkflow(dir, name string) (*workflow.Workflow, []workflow.Problem, err
 	if len(src) > maxWorkflow {
 		return nil, nil, problem("workflow %s is larger than %d MiB", name, maxWorkflow>>20)
 	}
-	w, _, problems := workflow.Validate(name, src)
+	w, _, problems := workflow.Load(name, src, projectFile(dir))
 	if w == nil {
 		w = &workflow.Workflow{File: name}
 	}

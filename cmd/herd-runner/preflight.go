@@ -20,8 +20,8 @@ func (p *prepared) preflight() ([]sandbox.Spec, []workflow.Problem) {
 	var problems []workflow.Problem
 	seen := map[*workflow.Step]bool{}
 	for _, job := range p.plannedJobs() {
-		for _, step := range job.Steps {
-			if seen[step] {
+		for _, step := range withInner(job.Steps) {
+			if seen[step] || step.Uses != nil {
 				continue
 			}
 			seen[step] = true
@@ -42,6 +42,18 @@ func (p *prepared) plannedJobs() []*workflow.Job {
 		}
 	}
 	return jobs
+}
+
+// withInner gives the steps, each followed by those of the action it uses.
+func withInner(steps []*workflow.Step) []*workflow.Step {
+	var all []*workflow.Step
+	for _, s := range steps {
+		all = append(all, s)
+		if s.Action != nil {
+			all = append(all, withInner(s.Action.Steps)...)
+		}
+	}
+	return all
 }
 
 // stepCheck is the preflight of one step.
@@ -100,7 +112,7 @@ func (c *stepCheck) agent() {
 		}
 	}
 	if c.step.PromptFile != nil {
-		name, err := workflow.EvalString(c.step.PromptFile, c.staticEnv())
+		name, err := workflow.EvalString(c.step.PromptFile, c.envOf(c.step.PromptFile))
 		if err != nil {
 			return // depends on the run
 		}
@@ -124,14 +136,27 @@ func (c *stepCheck) add(at *workflow.Value, err error, hint string) {
 	if errors.As(err, &refused) {
 		rule = "policy"
 	}
+	file := c.workflow.File
+	if from := at.File(); from != "" {
+		file = from
+	}
 	c.problems = append(c.problems, workflow.Problem{
-		File: c.workflow.File, Line: pos.Line, Column: pos.Column, Length: length,
+		File: file, Line: pos.Line, Column: pos.Column, Length: length,
 		Severity: workflow.SeverityError, Rule: rule, Message: err.Error(), Hint: hint,
 	})
 }
 
 func (c *stepCheck) eval(v *workflow.Value) (expr.Value, error) {
-	return workflow.Evaluate(v, c.staticEnv())
+	return workflow.Evaluate(v, c.envOf(v))
+}
+
+// envOf knows what is the same for the whole run, where v stands: the inputs of
+// an action are known only when it runs.
+func (c *stepCheck) envOf(v *workflow.Value) expr.Env {
+	if file := v.File(); file != "" && file != c.workflow.File {
+		return expr.Env{}
+	}
+	return c.staticEnv()
 }
 
 // staticEnv knows what is the same for the whole run. Anything else is an error

@@ -100,8 +100,24 @@ func (p *prepared) certainLanes() []gateway.Lane {
 			for _, need := range n.Needs {
 				conditional[n.Job] = conditional[n.Job] || conditional[need.Job]
 			}
-		case n.Kind == workflow.StepNode && n.Step.IsAgent() && n.Step.If == nil && !conditional[n.Job]:
-			lanes = append(lanes, gateway.Lane{Job: n.Leg.ID, Step: n.Step.ID, Attempt: 1})
+		case n.Kind == workflow.StepNode && n.Step.If == nil && !conditional[n.Job]:
+			lanes = certainSteps(lanes, n.Leg.ID, "", n.Step)
+		}
+	}
+	return lanes
+}
+
+// certainSteps adds the lanes of a step without a condition: its own, or those
+// of such steps in the action it uses.
+func certainSteps(lanes []gateway.Lane, job, prefix string, s *workflow.Step) []gateway.Lane {
+	if s.IsAgent() {
+		lanes = append(lanes, gateway.Lane{Job: job, Step: prefix + s.ID, Attempt: 1})
+	}
+	if s.Action != nil {
+		for _, inner := range s.Action.Steps {
+			if inner.If == nil {
+				lanes = certainSteps(lanes, job, prefix+s.ID+"/", inner)
+			}
 		}
 	}
 	return lanes
@@ -135,7 +151,7 @@ func (a *App) show(w *workflow.Workflow, problems []workflow.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	workflow.RenderText(a.Stderr, w.Src, problems, a.color(a.Stderr))
+	w.RenderText(a.Stderr, problems, a.color(a.Stderr))
 	if workflow.HasErrors(problems) {
 		return shown(exitProblem)
 	}
@@ -246,7 +262,17 @@ func (p *prepared) labels() []string {
 	var labels []string
 	for _, n := range p.plan.Nodes {
 		if n.Kind == workflow.StepNode {
-			labels = append(labels, n.Leg.ID+"/"+n.Step.ID)
+			labels = appendLabels(labels, n.Leg.ID+"/", n.Step)
+		}
+	}
+	return labels
+}
+
+func appendLabels(labels []string, prefix string, s *workflow.Step) []string {
+	labels = append(labels, prefix+s.ID)
+	if s.Action != nil {
+		for _, inner := range s.Action.Steps {
+			labels = appendLabels(labels, prefix+s.ID+"/", inner)
 		}
 	}
 	return labels

@@ -32,7 +32,7 @@ func (a *App) validateCommand() *cobra.Command {
 				case format == "github":
 					workflow.RenderGitHub(a.Stdout, problems)
 				case len(problems) > 0:
-					workflow.RenderText(a.Stdout, w.Src, problems, a.color(a.Stdout))
+					w.RenderText(a.Stdout, problems, a.color(a.Stdout))
 				}
 				if format == "text" && !workflow.HasErrors(problems) {
 					fmt.Fprintf(a.Stdout, "%s: ok\n", file)

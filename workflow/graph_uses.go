@@ -1,0 +1,44 @@
+package workflow
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// graphAction lists the steps of an action below the step that uses it; last
+// says that nothing follows that step.
+func graphAction(w io.Writer, a *Action, last bool) {
+	lead := "│  "
+	if last {
+		lead = "   "
+	}
+	graphInner(w, a, lead)
+}
+
+func graphInner(w io.Writer, a *Action, lead string) {
+	if a == nil {
+		return
+	}
+	for i, s := range a.Steps {
+		branch, below := "├─", "│  "
+		if i == len(a.Steps)-1 {
+			branch, below = "└─", "   "
+		}
+		fmt.Fprintf(w, "%s%s %s %s\n", lead, branch, stepMark(s), stepLabel(s))
+		graphInner(w, s.Action, lead+below)
+	}
+}
+
+func stepMark(s *Step) string {
+	mark := "run"
+	switch {
+	case s.IsAgent():
+		mark = "agent"
+	case s.IsControl():
+		mark = "wait"
+	case s.Uses != nil:
+		mark = "uses"
+	}
+	return mark + strings.Repeat(" ", 6-len(mark))
+}
