@@ -15,8 +15,7 @@ import (
 // preflight looks at every step as far as it is known before the run: what it
 // asks of policy, runtime and box. Blocks that depend on the run (matrix, needs,
 // steps …) are looked at when their step starts.
-func (p *prepared) preflight() ([]sandbox.Spec, []workflow.Problem) {
-	var specs []sandbox.Spec
+func (p *prepared) preflight() []workflow.Problem {
 	var problems []workflow.Problem
 	seen := map[*workflow.Step]bool{}
 	for _, job := range p.plannedJobs() {
@@ -26,11 +25,13 @@ func (p *prepared) preflight() ([]sandbox.Spec, []workflow.Problem) {
 			}
 			seen[step] = true
 			check := stepCheck{prepared: p, step: step}
-			specs = append(specs, check.run()...)
+			for _, spec := range check.run() {
+				p.specs, p.specSteps = append(p.specs, spec), append(p.specSteps, step)
+			}
 			problems = append(problems, check.problems...)
 		}
 	}
-	return specs, problems
+	return problems
 }
 
 // plannedJobs are the jobs of the plan in file order.
@@ -64,6 +65,9 @@ type stepCheck struct {
 }
 
 func (c *stepCheck) run() []sandbox.Spec {
+	if c.step.IsControl() {
+		return nil
+	}
 	d, known := c.docker()
 	host := known && d.Host
 	c.boxes = c.boxes || !host

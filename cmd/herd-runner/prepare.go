@@ -9,6 +9,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/gateway"
 	"github.com/herd-runner/herd-runner/internal/policy"
+	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/internal/workspace"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
@@ -38,8 +39,10 @@ type prepared struct {
 	boxes    bool             // some step runs in a box
 	agents   bool
 	specs    []sandbox.Spec // of the boxes that are known before the run
-	app      *App
-	describe []string // for --dry-run
+	// specSteps are the steps that the specs are of.
+	specSteps []*workflow.Step
+	app       *App
+	describe  []string // for --dry-run
 }
 
 // prepare reads and checks everything that can be checked before a run starts.
@@ -72,7 +75,7 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	if p.runtimes, err = newFactory(); err != nil {
 		return nil, infra(err)
 	}
-	p.specs, problems = p.preflight()
+	problems = p.preflight()
 	problems = append(problems, p.missingSecrets()...)
 	if err := a.show(p.workflow, problems); err != nil {
 		return nil, err
@@ -123,7 +126,8 @@ func certainSteps(lanes []gateway.Lane, job, prefix string, s *workflow.Step) []
 	return lanes
 }
 
-// preflightBoxes asks the backends whether the boxes can be had.
+// preflightBoxes asks the backend whether the boxes can be had, and shows what
+// can not at its place in the file.
 func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 	if !p.boxes {
 		return nil
@@ -136,14 +140,38 @@ func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 	if err != nil {
 		return infra(err)
 	}
-	err = backend.Preflight(ctx, p.specs)
-	if closeErr := b.close(ctx); err == nil {
-		err = closeErr
+	var problems []workflow.Problem
+	asked := map[string]bool{}
+	for i, spec := range p.specs {
+		key := fmt.Sprintf("%+v", spec)
+		if asked[key] {
+			continue
+		}
+		asked[key] = true
+		if err := backend.Preflight(ctx, []sandbox.Spec{spec}); err != nil {
+			problems = append(problems, p.boxProblem(p.specSteps[i], err))
+		}
 	}
-	if err != nil {
+	if err := b.close(ctx); err != nil {
 		return infra(err)
 	}
+	if a.show(p.workflow, problems) != nil {
+		return shown(exitInfra)
+	}
 	return nil
+}
+
+// boxProblem places the reason why a step's box can not be had.
+func (p *prepared) boxProblem(step *workflow.Step, err error) workflow.Problem {
+	at := step.Docker.Get("image")
+	if at == nil {
+		at = step.Docker
+	}
+	check := stepCheck{prepared: p, step: step}
+	check.add(at, err, report.Hint(err))
+	problem := check.problems[0]
+	problem.Rule = "box"
+	return problem
 }
 
 // show renders problems and is an error when one of them is.

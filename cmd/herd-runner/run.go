@@ -130,6 +130,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	ctx, kill, stop := a.interruptible(ctx, sink, screen.lost)
 	defer stop()
 
+	a.sweep(p, sink)
 	contexts := p.contexts(id, ws.Root())
 	sum := sha256.Sum256(p.workflow.Src)
 	out := steps.Run(ctx, steps.Options{
@@ -167,6 +168,24 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		return shown(code)
 	}
 	return nil
+}
+
+// sweep clears what killed runs of the project have left.
+func (a *App) sweep(p *prepared, sink event.Sink) {
+	notices, err := workspace.Sweep(journal.RunsDir(p.dir), func(id string) bool {
+		r, err := journal.Open(p.dir, id)
+		if err != nil {
+			return false
+		}
+		alive, err := r.Alive()
+		return err == nil && !alive
+	})
+	if err != nil {
+		notices = append(notices, "clear what killed runs have left: "+err.Error())
+	}
+	for _, n := range notices {
+		sink.Emit(event.Event{Type: event.Notice, Time: a.Now(), Note: &event.Note{Level: "warning", Message: n}})
+	}
 }
 
 // finish lets go of everything the run held, bounded, also after a Ctrl-C.

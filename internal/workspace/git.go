@@ -14,11 +14,17 @@ import (
 // privateGit makes the repository that boxes see at .git: refs, HEAD and index
 // are copies, objects are borrowed from a read-only mount of the real ones,
 // hooks and config are its own. No file of the real .git can be written from a
-// box. It gives no mounts where the project is no repository.
+// box. Where the project is no repository it is an empty directory: a repository
+// that a step makes there would otherwise run its hooks and configuration on
+// this machine at the person's next git command.
 func (w *Workspace) privateGit() ([]sandbox.Mount, error) {
 	dir, err := gitDir(w.project)
-	if dir == "" || err != nil {
+	if err != nil {
 		return nil, err
+	}
+	if dir == "" {
+		private := filepath.Join(w.runDir, "git")
+		return []sandbox.Mount{{Source: private, Target: BoxDir + "/.git"}}, w.makeDirs(private)
 	}
 	common := dir
 	if b, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
@@ -57,7 +63,30 @@ func gitDir(dir string) (string, error) {
 	case st.Mode().IsRegular():
 		return readGitFile(name)
 	}
+	if _, err := os.Stat(filepath.Join(name, "HEAD")); os.IsNotExist(err) {
+		return "", nil // no repository: a mountpoint that a killed run has left
+	}
 	return name, nil
+}
+
+// gitMountpoint makes the directory over which boxes get their own .git, where
+// the root has none.
+func (w *Workspace) gitMountpoint() error {
+	name := filepath.Join(w.root, ".git")
+	err := os.Mkdir(name, 0o755)
+	if os.IsExist(err) {
+		dir, err := gitDir(w.root)
+		w.madeGit = dir == "" && isDir(name)
+		return err
+	}
+	w.madeGit = err == nil
+	if err != nil {
+		return fmt.Errorf("workspace: %w", err)
+	}
+	if os.Getuid() == 0 {
+		return os.Lchown(name, w.uid, w.gid)
+	}
+	return nil
 }
 
 func readGitFile(name string) (string, error) {
@@ -192,21 +221,4 @@ func (w *Workspace) giveTree(dir string) error {
 		}
 		return os.Lchown(name, w.uid, w.gid)
 	})
-}
-
-// quarantineGit moves a .git that appeared during the run out of the project:
-// its hooks and configuration would run on this machine at the next git command.
-func (w *Workspace) quarantineGit() (string, error) {
-	made := filepath.Join(w.project, ".git")
-	if _, err := os.Lstat(made); os.IsNotExist(err) {
-		return "", nil
-	}
-	to := filepath.Join(w.runDir, "quarantine", "git")
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return "", err
-	}
-	if err := os.Rename(made, to); err != nil {
-		return "", fmt.Errorf("take away the .git that a step made: %w", err)
-	}
-	return "a step made a .git in the project; it was moved to " + to + ", look at its hooks and config before you use it", nil
 }

@@ -49,7 +49,7 @@ type Workspace struct {
 	staged          manifest // nil: the steps work in the project itself
 	isolated        bool     // some step runs in a box
 	later           bool     // Prepare is yet to come
-	hadGit          bool
+	madeGit         bool     // .git of the root is our empty mountpoint
 
 	mu      sync.Mutex
 	boxes   int
@@ -94,16 +94,12 @@ func (w *Workspace) Prepare() (err error) {
 	if !w.isolated {
 		return nil
 	}
-	if _, err := os.Lstat(filepath.Join(w.project, ".git")); err == nil {
-		w.hadGit = true
+	if w.root != w.project {
+		if w.staged, err = stage(w.project, w.root, w.uid, w.gid); err != nil {
+			return fmt.Errorf("workspace: copy %s for an ordinary user: %w", w.project, err)
+		}
 	}
-	if w.root == w.project {
-		return nil
-	}
-	if w.staged, err = stage(w.project, w.root, w.uid, w.gid); err != nil {
-		return fmt.Errorf("workspace: copy %s for an ordinary user: %w", w.project, err)
-	}
-	return nil
+	return w.gitMountpoint()
 }
 
 // Check says why boxes could not work on a project, before anything is made.
@@ -222,9 +218,8 @@ type Report struct {
 	Notices []string // what was left out and why, for the person
 }
 
-// Finish brings the work back where the steps worked in a clone, takes a .git
-// that a box made out of the project, and removes the run's temporary
-// directories. Call it once, when every box is gone.
+// Finish brings the work back where the steps worked in a clone, and removes the
+// run's temporary directories. Call it once, when every box is gone.
 func (w *Workspace) Finish() (Report, error) {
 	var rep Report
 	var errs []error
@@ -237,12 +232,9 @@ func (w *Workspace) Finish() (Report, error) {
 			errs = append(errs, os.RemoveAll(w.root))
 		}
 	}
-	if w.isolated && !w.later && !w.hadGit && w.root == w.project {
-		if note, err := w.quarantineGit(); err != nil {
-			errs = append(errs, err)
-		} else if note != "" {
-			rep.Notices = append(rep.Notices, note)
-		}
+	if w.madeGit {
+		// Only ours: empty, for boxes saw a directory of their own there.
+		_ = os.Remove(filepath.Join(w.root, ".git"))
 	}
 	for _, d := range []string{"temp", "boxes", "git"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(w.runDir, d)))

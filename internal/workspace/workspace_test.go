@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -253,23 +254,61 @@ func TestAttemptsOfAnAgentStepShareTheirHome(t *testing.T) {
 	}
 }
 
-func TestFinishTakesAwayANewGit(t *testing.T) {
+// THREATS 15: in a project that is no repository boxes have an empty .git of
+// their own, and nothing of it stays; what a killed run has left is no repository.
+func TestGitOfAProjectWithoutOne(t *testing.T) {
 	project := t.TempDir()
-	run := filepath.Join(project, ".herd", "runs", "r")
-	if err := os.MkdirAll(run, 0o755); err != nil {
-		t.Fatal(err)
+	for round := range 2 {
+		run := filepath.Join(project, ".herd", "runs", "r"+strconv.Itoa(round))
+		if err := os.MkdirAll(run, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w := &Workspace{project: project, root: project, runDir: run, uid: os.Getuid(), gid: os.Getgid(), isolated: true}
+		if err := w.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		l, err := w.Box("shared", "job", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := ""
+		for _, m := range l.Mounts {
+			if m.Target == BoxDir+"/.git" {
+				own = m.Source
+			}
+		}
+		if own == "" || strings.HasPrefix(own, filepath.Join(project, ".git")) {
+			t.Fatalf("mounts: %+v", l.Mounts)
+		}
+		if round == 0 {
+			continue // as if killed: the mountpoint stays
+		}
+		tree(t, own, map[string]string{"hooks/post-checkout": "evil"})
+		if _, err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(filepath.Join(project, ".git")); !os.IsNotExist(err) {
+			t.Errorf(".git is still there: %v", err)
+		}
 	}
-	w := &Workspace{project: project, root: project, runDir: run, uid: os.Getuid(), gid: os.Getgid(), isolated: true}
-	if _, err := w.Box("shared", "job", ""); err != nil {
-		t.Fatal(err)
-	}
-	tree(t, project, map[string]string{".git/hooks/post-checkout": "evil"})
-	rep, err := w.Finish()
+}
+
+func TestSweep(t *testing.T) {
+	runs := t.TempDir()
+	tree(t, runs, map[string]string{
+		"dead/boxes/1/home/f": "x", "dead/git/HEAD": "x", "dead/workspace/work": "x", "dead/journal.jsonl": "x",
+		"alive/boxes/1/f": "x", "done/journal.jsonl": "x",
+	})
+	notices, err := Sweep(runs, func(id string) bool { return id != "alive" })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(filepath.Join(project, ".git")); !os.IsNotExist(err) || len(rep.Notices) != 1 {
-		t.Errorf(".git is still there (%v), notices %v", err, rep.Notices)
+	want := map[string]string{"dead/workspace/work": "x", "dead/journal.jsonl": "x", "alive/boxes/1/f": "x", "done/journal.jsonl": "x"}
+	if diff := cmp.Diff(want, listing(t, runs)); diff != "" {
+		t.Errorf("left (-want +got):\n%s", diff)
+	}
+	if len(notices) != 1 || !strings.Contains(notices[0], filepath.Join(runs, "dead", "workspace")) {
+		t.Errorf("notices: %v", notices)
 	}
 }
 

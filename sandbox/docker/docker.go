@@ -127,10 +127,16 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 			continue
 		}
 		checked[s.Image+"\x00"+s.Pull] = true
-		if _, ok, err := b.HasImage(ctx, s.Image); err != nil {
+		_, ok, err := b.HasImage(ctx, s.Image)
+		switch {
+		case err != nil:
 			return err
-		} else if !ok && !pullable(s) {
+		case !ok && !pullable(s):
 			return noImage(s)
+		case !ok:
+			if err := b.inRegistry(ctx, s.Image); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -109,15 +109,27 @@ func noImage(s sandbox.Spec) error {
 	return &sandbox.Error{Kind: sandbox.KindImage, Op: "find image", Advice: hint, Err: fmt.Errorf("the engine has no image %q", s.Image)}
 }
 
+// inRegistry asks whether an image that is not here could be pulled.
+func (b *Backend) inRegistry(ctx context.Context, ref string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := b.api.DistributionInspect(ctx, ref, ""); err != nil {
+		return notPulled(ref, fmt.Errorf("the engine does not have it, and no registry gives it: %w", err))
+	}
+	return nil
+}
+
+func notPulled(ref string, err error) error {
+	return &sandbox.Error{
+		Kind: sandbox.KindImage, Op: "pull image", Err: fmt.Errorf("%q: %w", ref, err),
+		Advice: "check the name, that the registry can be reached from the engine, and that the engine may log in to it",
+	}
+}
+
 // pull is bounded by ctx alone: how long it takes is the network's affair.
 func (b *Backend) pull(ctx context.Context, ref string) error {
 	b.opts.Notice("pulling " + ref)
-	failed := func(err error) error {
-		return &sandbox.Error{
-			Kind: sandbox.KindImage, Op: "pull image", Err: fmt.Errorf("%q: %w", ref, err),
-			Advice: "check the name, that the registry can be reached from the engine, and that the engine may log in to it",
-		}
-	}
+	failed := func(err error) error { return notPulled(ref, err) }
 	r, err := b.api.ImagePull(ctx, ref, imagetypes.PullOptions{})
 	if err != nil {
 		return failed(err)

@@ -1,0 +1,35 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Sweep removes what killed runs have left in their directories, which are those
+// below runs for which dead says so. A clone is kept: the work of its agents
+// never came back to the project, and the notices say where it lies.
+func Sweep(runs string, dead func(id string) bool) (notices []string, err error) {
+	entries, err := os.ReadDir(runs)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, e := range entries {
+		dir := filepath.Join(runs, e.Name())
+		if !e.IsDir() || !isDir(filepath.Join(dir, "temp")) && !isDir(filepath.Join(dir, "boxes")) && !isDir(filepath.Join(dir, "git")) || !dead(e.Name()) {
+			continue
+		}
+		if clone := filepath.Join(dir, "workspace"); isDir(clone) {
+			notices = append(notices, fmt.Sprintf("run %s was killed before its work came back to the project; what its steps left is in %s, remove it when you have looked", e.Name(), clone))
+		}
+		for _, d := range []string{"temp", "boxes", "git"} {
+			errs = append(errs, os.RemoveAll(filepath.Join(dir, d)))
+		}
+	}
+	return notices, errors.Join(errs...)
+}
