@@ -106,6 +106,9 @@ func (p *fileParser) environment(e Entry) *Value {
 		return nil
 	}
 	for _, e := range v.Entries {
+		if e.Key.Text == "" {
+			p.errorf(e.Key, "type", "give it a name", "a name is empty")
+		}
 		if e.Value.Kind != Scalar {
 			p.errorf(e.Value, "type", "write toJSON text, or one variable for each value", "variable %q must be a text, found %s", e.Key.Text, describe(e.Value))
 		}
