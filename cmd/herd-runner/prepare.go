@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sort"
@@ -36,7 +37,8 @@ type prepared struct {
 	policy   *policy.Policy
 	runtimes *runtimes.Factory
 	gateway  *gateway.Gateway // nil: no agent step
-	boxes    bool             // some step runs in a box
+	backends *backends
+	boxes    bool // some step runs in a box
 	agents   bool
 	specs    []sandbox.Spec // of the boxes that are known before the run
 	// specSteps are the steps that the specs are of.
@@ -51,7 +53,7 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	if err != nil {
 		return nil, problem("-C: %w", err)
 	}
-	p := &prepared{flags: f, dir: dir, app: a, masker: redact.New()}
+	p := &prepared{flags: f, dir: dir, app: a, masker: redact.New(), backends: &backends{app: a}}
 	var problems []workflow.Problem
 	if p.workflow, problems, err = readWorkflow(dir, file); err != nil {
 		return nil, err
@@ -135,8 +137,7 @@ func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 	if err := workspace.Check(p.dir); err != nil {
 		return infra(err)
 	}
-	b := &backends{app: a}
-	backend, err := b.get(ctx, false)
+	backend, err := p.backends.get(ctx, false)
 	if err != nil {
 		return infra(err)
 	}
@@ -152,11 +153,8 @@ func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 			problems = append(problems, p.boxProblem(p.specSteps[i], err))
 		}
 	}
-	if err := b.close(ctx); err != nil {
-		return infra(err)
-	}
 	if a.show(p.workflow, problems) != nil {
-		return shown(exitInfra)
+		return errors.Join(shown(exitInfra), p.backends.close(ctx))
 	}
 	return nil
 }

@@ -97,13 +97,21 @@ func (a *App) run(ctx context.Context, file string, f runFlags) error {
 		return err
 	}
 	if f.dryRun {
-		return a.dryRun(p)
+		return errors.Join(a.dryRun(p), p.backends.close(ctx))
 	}
 	return a.execute(ctx, p)
 }
 
 // execute runs a prepared workflow. Everything that can be refused has been.
 func (a *App) execute(ctx context.Context, p *prepared) (err error) {
+	defer func() {
+		// finish has closed them already, unless the run never began.
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+		defer cancel()
+		if closeErr := p.backends.close(closing); closeErr != nil && err == nil {
+			err = infra(closeErr)
+		}
+	}()
 	id, err := journal.NewID(a.Now(), rand.Reader)
 	if err != nil {
 		return infra(err)
@@ -126,7 +134,6 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	screen := watchOutput(a.Stdout)
 	display := a.display(p, screen)
 	sink := redact.Sink(p.masker, event.Tee{record, fold, display})
-	backends := &backends{app: a, ahead: withoutNetwork(p.specs)}
 	ctx, kill, stop := a.interruptible(ctx, sink, screen.lost)
 	defer stop()
 
@@ -142,7 +149,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Contexts:     contexts,
 		Env:          p.environment(contexts, id),
 		Event:        p.payloadJSON(),
-		Backend:      backends.get,
+		Backend:      p.backends.get,
 		Workspace:    ws,
 		Authorize:    p.authorize,
 		Runtime:      p.pickRuntime,
@@ -158,7 +165,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		DefaultImage: defaultImage,
 		AcquireGroup: a.acquireGroup(p, id, contexts),
 		Begin:        ws.Prepare,
-		Finish:       func(ctx context.Context) []event.Note { return finish(ctx, p, backends, ws) },
+		Finish:       func(ctx context.Context) []event.Note { return finish(ctx, p, ws) },
 		Kill:         kill,
 	})
 	if err := errors.Join(display.Close(), a.account(p, record, fold.state())); err != nil {
@@ -189,7 +196,7 @@ func (a *App) sweep(p *prepared, sink event.Sink) {
 }
 
 // finish lets go of everything the run held, bounded, also after a Ctrl-C.
-func finish(ctx context.Context, p *prepared, backends *backends, ws *workspace.Workspace) []event.Note {
+func finish(ctx context.Context, p *prepared, ws *workspace.Workspace) []event.Note {
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()
 	var notes []event.Note
@@ -198,7 +205,7 @@ func finish(ctx context.Context, p *prepared, backends *backends, ws *workspace.
 			notes = append(notes, event.Note{Level: "warning", Message: what + ": " + err.Error()})
 		}
 	}
-	warn("remove boxes", backends.close(ctx))
+	warn("remove boxes", p.backends.close(ctx))
 	if p.gateway != nil {
 		warn("close the model gateway", p.gateway.Close())
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sourcegraph/conc"
-
 	"github.com/herd-runner/herd-runner/internal/gateway"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/runtimes/claude"
@@ -32,37 +30,6 @@ type backends struct {
 	mu     sync.Mutex
 	docker *docker.Backend
 	host   *host.Backend
-
-	// ahead are the boxes that are worth preparing for; none: nothing is.
-	ahead     []sandbox.Spec
-	preparing conc.WaitGroup
-	stop      context.CancelFunc
-}
-
-// minAhead is how many boxes without a network a plan must have before it pays
-// to make their network namespaces ahead.
-const minAhead = 3
-
-// withoutNetwork picks the specs that share idle network namespaces.
-func withoutNetwork(specs []sandbox.Spec) []sandbox.Spec {
-	var list []sandbox.Spec
-	for _, s := range specs {
-		if s.Network.Mode == "none" {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-// prepareAhead makes idle network namespaces while the run begins. What fails
-// here fails again, with its reason, where a box really needs it.
-func (b *backends) prepareAhead(ctx context.Context) {
-	if len(b.ahead) < minAhead {
-		return
-	}
-	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
-	backend, spec, n := b.docker, b.ahead[0], min(maxAhead, len(b.ahead))
-	b.preparing.Go(func() { _ = backend.Prewarm(ctx, spec, n) })
 }
 
 func (b *backends) get(ctx context.Context, onHost bool) (sandbox.Backend, error) {
@@ -80,22 +47,13 @@ func (b *backends) get(ctx context.Context, onHost bool) (sandbox.Backend, error
 			return nil, err
 		}
 		b.docker = backend
-		b.prepareAhead(ctx)
 	}
 	return b.docker, nil
 }
 
-// maxAhead is how many namespaces are made ahead at most; the engine gains
-// little from more starts at once.
-const maxAhead = 4
-
 func (b *backends) close(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.stop != nil {
-		b.stop()
-		b.preparing.Wait()
-	}
 	var errs []error
 	if b.docker != nil {
 		errs = append(errs, b.docker.Close(ctx))
