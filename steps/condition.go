@@ -39,7 +39,7 @@ func (r *run) decideJob(n *workflow.Node, sc *scope) (bool, error) {
 		info = &event.ConditionInfo{Result: ok, Success: sc.status.success, Failure: sc.status.failure, Cancelled: sc.status.cancelled}
 	}
 	info.Needs = r.needResults(n.Job)
-	e := event.Event{Type: event.Condition, Job: n.Job.ID, Condition: info}
+	e := event.Event{Type: event.Condition, Job: r.prefix + n.Job.ID, Condition: info}
 	if !ok && err == nil {
 		cancelled := ""
 		if info.Cancelled {

@@ -140,7 +140,7 @@ func (r *run) readStrategy(sc *scope, st *jobState) error {
 // silently skipped (SEMANTICS 5).
 func (r *run) failJob(n *workflow.Node, what string, err error) {
 	r.jobs[n.Job.ID].skip = resultFailure
-	r.note(n, "error", "job "+n.Job.ID+": "+what+": "+err.Error(), err)
+	r.note(n, "error", "job "+r.prefix+n.Job.ID+": "+what+": "+err.Error(), err)
 }
 
 // endJob joins a job's legs into its result and outputs.
@@ -169,7 +169,7 @@ func (r *run) endJob(n *workflow.Node) {
 		st.allSucceeded = st.allSucceeded && r.job(need.Value).allSucceeded
 	}
 	if st.skip != "" {
-		r.emit(event.Event{Type: event.JobFinished, Job: n.Job.ID, Outcome: &event.Outcome{Outcome: st.skip, Conclusion: st.skip}})
+		r.emit(event.Event{Type: event.JobFinished, Job: r.prefix + n.Job.ID, Outcome: &event.Outcome{Outcome: st.skip, Conclusion: st.skip}})
 	}
 }
 
@@ -209,7 +209,7 @@ func joinLegs(legs []*legState) string {
 func (r *run) note(n *workflow.Node, level, message string, err error) {
 	note := event.Note{Level: level, Message: message, File: r.Plan.Workflow.File, Line: n.Job.Pos.Line, Column: n.Job.Pos.Column}
 	if n.Step != nil {
-		note.Line, note.Column = n.Step.Pos.Line, n.Step.Pos.Column
+		note.File, note.Line, note.Column = n.Step.File, n.Step.Pos.Line, n.Step.Pos.Column
 	}
 	if at := placeOf(err); at != nil {
 		note.Line, note.Column, note.Hint = at.Pos.Line, at.Pos.Column, at.Hint
@@ -217,7 +217,7 @@ func (r *run) note(n *workflow.Node, level, message string, err error) {
 			note.File = at.File
 		}
 	}
-	e := event.Event{Type: event.Notice, Job: n.Job.ID, Note: &note}
+	e := event.Event{Type: event.Notice, Job: r.prefix + n.Job.ID, Note: &note}
 	if n.Leg != nil {
 		e.Job = n.Leg.ID
 	}
@@ -241,9 +241,13 @@ func (r *run) nodePanicked(n *workflow.Node, trace string) {
 	l.mu.Lock()
 	l.failed, l.infrastructure = true, true
 	l.mu.Unlock()
-	if n.Kind == workflow.LegStart {
+	switch n.Kind {
+	case workflow.LegStart:
 		r.note(n, "error", message, nil)
 		l.skip = resultFailure
+		return
+	case workflow.CallNode:
+		r.note(n, "error", message, nil)
 		return
 	}
 	if n.Kind == workflow.StepNode {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,7 +53,7 @@ func (r *run) enter(ctx context.Context) (leave func(), ok bool) {
 		r.tellRun("error", "concurrency: "+plainMessage(err), err)
 		return func() {}, false
 	}
-	leave, err = r.hold(ctx, GroupRequest{Concurrency: c, Waiting: func(m string) { r.tellRun("notice", m, nil) }}, func(why string) {
+	leave, err = r.hold(ctx, GroupRequest{Concurrency: c, Job: strings.TrimSuffix(r.prefix, workflow.CallSeparator), Waiting: func(m string) { r.tellRun("notice", m, nil) }}, func(why string) {
 		r.cancelFor(why)
 		r.tellRun("warning", "cancelling: "+why, nil)
 	})
@@ -103,6 +105,9 @@ func (r *run) tellRun(level, message string, err error) {
 // hold acquires a group and calls lost when another takes it over. leave gives
 // it up.
 func (r *run) hold(ctx context.Context, req GroupRequest, lost func(why string)) (leave func(), err error) {
+	if slices.ContainsFunc(r.groups, func(held string) bool { return strings.EqualFold(held, req.Group) }) {
+		return nil, &GroupRefused{Message: fmt.Sprintf("concurrency group %q is held by the job that calls this workflow: waiting for it would never end", req.Group)}
+	}
 	waited := false
 	tell, begun := req.Waiting, r.Now()
 	req.Waiting = func(m string) {
@@ -157,6 +162,7 @@ func (r *run) startLeg(ctx context.Context, n *workflow.Node) {
 	var refused *GroupRefused
 	switch {
 	case err == nil:
+		l.group = c.Group
 	case ctx.Err() != nil:
 		l.skip = resultCancelled
 		l.expire(fmt.Sprintf("concurrency group %q was not free in time", c.Group))

@@ -30,6 +30,7 @@ type legState struct {
 	expiry  sync.Once   // for expire
 	why     string      // of expired; set before it is closed
 	timer   *time.Timer // ends the leg at the job's timeout
+	group   string      // its concurrency group; empty: it has none
 	leave   func()      // gives its concurrency group up; nil: it has none
 	skip    string      // result when its concurrency group kept it from starting
 	broken  error       // the leg's own env or timeout could not be evaluated
@@ -113,6 +114,9 @@ func (r *run) begin(n *workflow.Node, l *legState) {
 	if err != nil {
 		l.broken, l.failed = err, true
 		r.note(n, "error", "job "+l.leg.ID+": "+err.Error(), err)
+	}
+	if n.Kind == workflow.CallNode {
+		return // the jobs it calls have timeouts of their own
 	}
 	l.timer = time.AfterFunc(timeout, func() { l.expire("the job's timeout-minutes were over") })
 }

@@ -115,6 +115,12 @@ type run struct {
 	legs    map[*workflow.Leg]*legState
 	legsMu  sync.Mutex
 	cleanup *conc.WaitGroup
+	bounds  *bounds
+
+	// Of a called workflow: what stands before the ids of its jobs, and the
+	// concurrency groups held by who waits for it.
+	prefix string
+	groups []string
 
 	cancelOnce sync.Once
 	cancelled  chan struct{} // closed when the run is cancelled
@@ -128,18 +134,8 @@ type run struct {
 // run as GitHub does: running steps are stopped, then always() and cancelled()
 // steps run. Run returns when nothing of it is left running.
 func Run(ctx context.Context, o Options) event.Outcome {
-	r := &run{
-		Options:   o,
-		jobs:      make(map[string]*jobState, len(o.Plan.Workflow.Jobs)),
-		legs:      make(map[*workflow.Leg]*legState),
-		cleanup:   conc.NewWaitGroup(),
-		cancelled: make(chan struct{}),
-	}
-	for _, n := range o.Plan.Nodes {
-		if n.Kind == workflow.JobGate {
-			r.jobs[n.Job.ID] = newJobState(n.Job)
-		}
-	}
+	r := newRun(o)
+	r.cleanup, r.bounds = conc.NewWaitGroup(), newBounds(o.MaxParallel, o.MaxAgents)
 	start := o.Now()
 	info := o.Info
 	r.emit(event.Event{Type: event.RunStarted, Run: &info})
@@ -164,6 +160,21 @@ func Run(ctx context.Context, o Options) event.Outcome {
 	out.DurationMS = o.Now().Sub(start).Milliseconds()
 	r.emit(event.Event{Type: event.RunFinished, Outcome: &out})
 	return out
+}
+
+func newRun(o Options) *run {
+	r := &run{
+		Options:   o,
+		jobs:      make(map[string]*jobState, len(o.Plan.Workflow.Jobs)),
+		legs:      make(map[*workflow.Leg]*legState),
+		cancelled: make(chan struct{}),
+	}
+	for _, n := range o.Plan.Nodes {
+		if n.Kind == workflow.JobGate {
+			r.jobs[n.Job.ID] = newJobState(n.Job)
+		}
+	}
+	return r
 }
 
 // job gives the state of a planned job; ids are found without regard to case.

@@ -46,8 +46,10 @@ func (r *run) schedule(ctx context.Context) {
 		ended:      make(map[*workflow.Node]bool, len(r.Plan.Nodes)),
 		ends:       make(map[*workflow.Job]*workflow.Node, len(r.jobs)),
 		jobs:       r.jobs,
+		bounds:     r.bounds,
+		freed:      make(chan struct{}, 1),
 	}
-	s.limit[classRun], s.limit[classAgent] = max(1, r.MaxParallel), max(1, r.MaxAgents)
+	defer s.bounds.leave(s.freed)
 	s.add(r.Plan.Nodes)
 
 	done := make(chan nodeEnd, 64)
@@ -59,12 +61,15 @@ func (r *run) schedule(ctx context.Context) {
 			running++
 			workers.Go(func() { done <- r.runNode(ctx, n) })
 		}
-		if running == 0 {
+		if running == 0 && !s.waiting() {
 			return
 		}
-		end := <-done
-		running--
-		s.finish(end)
+		select {
+		case end := <-done:
+			running--
+			s.finish(end)
+		case <-s.freed:
+		}
 	}
 }
 
@@ -85,6 +90,8 @@ func (r *run) runNode(ctx context.Context, n *workflow.Node) (end nodeEnd) {
 			r.runStep(ctx, n)
 		case workflow.LegStart:
 			r.startLeg(ctx, n)
+		case workflow.CallNode:
+			r.runCall(ctx, n)
 		case workflow.LegEnd:
 			r.endLeg(ctx, n)
 		case workflow.JobEnd:
@@ -107,8 +114,8 @@ type scheduler struct {
 	jobs       map[string]*jobState
 
 	ready  [classCount]queue
-	active [classCount]int
-	limit  [classCount]int // 0: no limit
+	bounds *bounds
+	freed  chan struct{} // tells that a bound has room again
 
 	// A leg is admitted when its first step is; parked are first steps that
 	// wait for strategy.max-parallel.
@@ -139,7 +146,8 @@ func (s *scheduler) add(nodes []*workflow.Node) {
 }
 
 func (s *scheduler) enqueue(n *workflow.Node) {
-	if (n.Kind == workflow.StepNode || n.Kind == workflow.LegStart) && !s.admit(n) {
+	starts := n.Kind == workflow.StepNode || n.Kind == workflow.LegStart || n.Kind == workflow.CallNode
+	if starts && !s.admit(n) {
 		return
 	}
 	s.ready[classOf(n)].push(n)
@@ -192,20 +200,27 @@ func (s *scheduler) unpark(job string) {
 // next gives a node that may start now, nil where there is none.
 func (s *scheduler) next() *workflow.Node {
 	for c := range classCount {
-		if s.limit[c] > 0 && s.active[c] >= s.limit[c] {
-			continue
-		}
-		if n := s.ready[c].pop(); n != nil {
-			s.active[c]++
-			return n
+		if !s.ready[c].empty() && s.bounds.take(c, s.freed) {
+			return s.ready[c].pop()
 		}
 	}
 	return nil
 }
 
+// waiting says whether nodes wait for a place that another run of the same
+// invocation has.
+func (s *scheduler) waiting() bool {
+	for c := range classCount {
+		if !s.ready[c].empty() {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *scheduler) finish(end nodeEnd) {
 	n := end.node
-	s.active[classOf(n)]--
+	s.bounds.give(classOf(n))
 	s.ended[n] = true
 	if len(end.added) > 0 {
 		s.grow(end.added)
@@ -243,6 +258,8 @@ type queue struct {
 }
 
 func (q *queue) push(n *workflow.Node) { q.items = append(q.items, n) }
+
+func (q *queue) empty() bool { return q.head == len(q.items) }
 
 func (q *queue) pop() *workflow.Node {
 	if q.head == len(q.items) {

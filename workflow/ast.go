@@ -157,6 +157,7 @@ type Step struct {
 	ID       string
 	Declared bool
 	Index    int // 0-based in its job
+	File     string
 	Pos      Pos
 
 	Name             *Value

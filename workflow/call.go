@@ -16,6 +16,7 @@ type Call struct {
 	Outputs []Output
 
 	jobs         int // of it and all it calls, each call counted
+	depth        int // levels of calls below it
 	writesShared bool
 }
 
@@ -76,6 +77,10 @@ func (l *loader) call(job *Job, chain []string) {
 		l.at(job.Uses, "uses", "add `workflow_call:` to its `on:`", "workflow %s cannot be called", file)
 		return
 	}
+	if len(chain)+w.Call.depth >= maxNested {
+		l.at(job.Uses, "limit", "", "workflows call each other more than %d levels deep", maxNested)
+		return
+	}
 	job.Called = w
 }
 
@@ -108,6 +113,7 @@ func (l *loader) called(job *Job, file string, chain []string) *Workflow {
 		for _, inner := range w.Jobs {
 			w.Call.jobs++
 			if inner.Called != nil {
+				w.Call.depth = max(w.Call.depth, 1+inner.Called.Call.depth)
 				w.Call.jobs = min(w.Call.jobs+inner.Called.Call.jobs, maxExpanded)
 			}
 			w.Call.writesShared = w.Call.writesShared || sharedWriter(inner) != nil

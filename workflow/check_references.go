@@ -100,6 +100,10 @@ func (c *checker) reference(v *Value, ref expr.Ref, base int, p place, s scope) 
 		c.stepReference(ref, s, fail)
 	case "needs":
 		c.needReference(v, ref, base, s, fail)
+	case "jobs":
+		if c.jobs[strings.ToLower(name)] == nil {
+			fail(suggest(name, c.jobIDs()), "there is no job %q", name)
+		}
 	case "matrix":
 		f := s.job
 		switch {

@@ -184,7 +184,7 @@ func differences() []difference {
 		{"`max-parallel` below 1 is refused.", "refused", job("strategy: {max-parallel: 0}")},
 		{"`shell: cmd`, `pwsh` and `powershell` are refused; `pwsh -command \". '{0}'\"` works where there is one.", "refused", step("shell: cmd")},
 		{"Step ids of the form `step-1` are kept for steps without an id.", "refused", step("id: step-1")},
-		{"`uses` takes composite actions of the project (`./path`) and `actions/checkout`; everything else is refused.", "refused", "on: push\njobs: {a: {runs-on: x, steps: [{uses: actions/setup-go@v5}]}}\n"},
+		{"`uses` takes composite actions and reusable workflows of the project (`./path`), and `actions/checkout`; everything else is refused.", "refused", "on: push\njobs: {a: {runs-on: x, steps: [{uses: actions/setup-go@v5}]}}\n"},
 		{"The `${{ insert }}` key, which GitHub does not document, is refused.", "refused", step("env: {\"${{ insert }}\": \"${{ github.event }}\"}")},
 		{"A number or boolean in quotes is refused where GitHub refuses it; one that an expression gives as a text is taken.", "taken", job("timeout-minutes: \"${{ vars.T }}\"")},
 		{"Bounds on a file: 4 MiB, 100 levels, 10,000 jobs, 1,000,000 values with aliases spelled out, 256 combinations of a matrix.", "taken", "on: push" + rest},

@@ -168,6 +168,7 @@ func graphText(w io.Writer, jobs []jobDrawing) {
 			fmt.Fprintf(w, "%s %s %s%s\n", branch, stepMark(s), stepLabel(s), order)
 			graphAction(w, s.Action, i == len(d.job.Steps)-1)
 		}
+		graphCall(w, d.job)
 	}
 }
 

@@ -42,3 +42,26 @@ func stepMark(s *Step) string {
 	}
 	return mark + strings.Repeat(" ", 6-len(mark))
 }
+
+// graphCall draws the workflow that a job calls below the job.
+func graphCall(w io.Writer, job *Job) {
+	if job.Uses == nil {
+		return
+	}
+	fmt.Fprintf(w, "└─ calls  %s\n", printable(job.Uses.Text))
+	if job.Called == nil {
+		return
+	}
+	plan, _ := NewPlan(job.Called, "")
+	if plan == nil {
+		return
+	}
+	var inner strings.Builder
+	graphText(&inner, plan.drawings())
+	for line := range strings.Lines(inner.String()) {
+		if line != "\n" {
+			line = "   " + line
+		}
+		io.WriteString(w, line)
+	}
+}

@@ -130,7 +130,7 @@ func (l *loader) steps(steps []*Step, chain []string) {
 // that use each other down to the step.
 func (l *loader) action(s *Step, chain []string) {
 	dir, ok := localPath(s.Uses.Text)
-	if !ok {
+	if !ok || l.expanded > maxExpanded {
 		return
 	}
 	file := path.Join(dir, "action.yml")

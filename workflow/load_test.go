@@ -99,3 +99,30 @@ func TestUnreadableActionIsReported(t *testing.T) {
 		t.Error(ps)
 	}
 }
+
+func TestCallsAreBounded(t *testing.T) {
+	read := func(n int) ReadFile {
+		return func(name string) ([]byte, error) {
+			var i int
+			if k, _ := fmt.Sscanf(name, "w%d.yml", &i); k != 1 || i > n {
+				return nil, fs.ErrNotExist
+			}
+			if i == n {
+				return []byte("on: workflow_call\njobs: {a: {steps: [{run: a}]}}\n"), nil
+			}
+			return fmt.Appendf(nil, "on: workflow_call\njobs: {a: {uses: ./w%d.yml}}\n", i+1), nil
+		}
+	}
+	const src = "on: push\njobs: {a: {uses: ./w1.yml}}\n"
+	if _, _, ps := Load("w.yml", []byte(src), read(maxNested-1)); len(ps) > 0 {
+		t.Errorf("%d levels: %v", maxNested, ps)
+	}
+	if _, _, ps := Load("w.yml", []byte(src), read(maxNested)); len(ps) != 1 || ps[0].Rule != "limit" {
+		t.Errorf("%d levels: %v", maxNested+1, ps)
+	}
+	// The depth holds also for a workflow that was read before, less deep.
+	const both = "on: push\njobs: {z: {uses: ./w2.yml}, a: {uses: ./w1.yml}}\n"
+	if _, _, ps := Load("w.yml", []byte(both), read(maxNested)); len(ps) != 1 || ps[0].Rule != "limit" {
+		t.Errorf("read before: %v", ps)
+	}
+}

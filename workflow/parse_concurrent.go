@@ -5,7 +5,7 @@ import "strconv"
 // appendStep adds one step of a job; nil where item is none.
 func (p *fileParser) appendStep(job *Job, item *Value) *Step {
 	i := len(job.Steps)
-	step := &Step{ID: "step-" + strconv.Itoa(i+1), Index: i, Pos: item.Pos}
+	step := &Step{ID: "step-" + strconv.Itoa(i+1), Index: i, File: p.file, Pos: item.Pos}
 	if item.Kind != Mapping {
 		p.errorf(item, "type", "write `- run: …` or `- prompt: …`", "a step must be a mapping, found %s", describe(item))
 		return nil
@@ -17,7 +17,7 @@ func (p *fileParser) appendStep(job *Job, item *Value) *Step {
 
 // parallel lowers a group of steps into background steps and a wait for them.
 func (p *fileParser) parallel(job *Job, group *Value) {
-	wait := &Step{Pos: group.Pos}
+	wait := &Step{File: p.file, Pos: group.Pos}
 	var items *Value
 	for _, e := range group.Entries {
 		switch e.Key.Text {

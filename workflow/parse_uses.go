@@ -58,7 +58,6 @@ func (p *fileParser) outside(v *Value) bool {
 
 // jobUses reads the reusable workflow that a job calls.
 func (p *fileParser) jobUses(e Entry) *Value {
-	p.notYet(e.Key)
 	v := p.filled(e)
 	if v == nil || p.plainText(v, "`uses`") || p.outside(v) {
 		return nil

@@ -15,6 +15,8 @@ const (
 	// LegStart waits for the leg's concurrency group, before its steps; only
 	// legs of a job with `concurrency` have one.
 	LegStart
+	// CallNode runs the workflow that a job calls; it stands in place of steps.
+	CallNode
 )
 
 // Node is one vertex of the DAG. It may start when all of Needs have ended,
@@ -45,5 +47,6 @@ type Plan struct {
 	// legs are not in Nodes yet, see Expand.
 	Dynamic []*Node
 
-	ends map[*Job]*Node
+	prefix string // of the ids of jobs and legs
+	ends   map[*Job]*Node
 }

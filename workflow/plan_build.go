@@ -11,7 +11,18 @@ import (
 // NewPlan lowers a checked workflow into one DAG. With only, the id of a job,
 // the plan holds that job and what it needs; "" is all. The Plan is nil where
 // there are problems. Time and memory are linear in the number of nodes.
-func NewPlan(w *Workflow, only string) (*Plan, []Problem) {
+func NewPlan(w *Workflow, only string) (*Plan, []Problem) { return newPlan(w, only, "") }
+
+// CalledPlan is NewPlan for the workflow that the job of leg calls. Ids begin
+// with that of leg.
+func CalledPlan(leg *Leg) (*Plan, []Problem) {
+	return newPlan(leg.Job.Called, "", leg.ID+CallSeparator)
+}
+
+// CallSeparator stands between the id of a leg and those of the jobs it calls.
+const CallSeparator = " / "
+
+func newPlan(w *Workflow, only, prefix string) (*Plan, []Problem) {
 	c := &checker{collector: collector{file: w.File}, w: w}
 	c.index()
 	c.checkNeeds()
@@ -19,14 +30,14 @@ func NewPlan(w *Workflow, only string) (*Plan, []Problem) {
 	if len(c.problems) > 0 {
 		return nil, sortProblems(c.problems)
 	}
-	p := &Plan{Workflow: w, ends: make(map[*Job]*Node, len(w.Jobs))}
+	p := &Plan{Workflow: w, prefix: prefix, ends: make(map[*Job]*Node, len(w.Jobs))}
 	gates := make(map[*Job]*Node, len(w.Jobs))
 	for _, job := range w.Jobs {
 		if !wanted[job] {
 			continue
 		}
-		gate := &Node{ID: job.ID, Kind: JobGate, Job: job}
-		end := &Node{ID: job.ID + ":end", Kind: JobEnd, Job: job}
+		gate := &Node{ID: prefix + job.ID, Kind: JobGate, Job: job}
+		end := &Node{ID: prefix + job.ID + ":end", Kind: JobEnd, Job: job}
 		gates[job], p.ends[job] = gate, end
 		p.Nodes = append(p.Nodes, gate)
 		if err := p.lower(gate); err != nil {
@@ -74,7 +85,7 @@ func (p *Plan) Expand(gate *Node, matrix expr.Value) ([]*Node, error) {
 	if end == nil || gate.Kind != JobGate {
 		return nil, fmt.Errorf("expand: %q is no gate of this plan", gate.ID)
 	}
-	legs, err := legsOf(job, matrix)
+	legs, err := p.legsOf(job, matrix)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +97,10 @@ func (p *Plan) Expand(gate *Node, matrix expr.Value) ([]*Node, error) {
 			nodes = append(nodes, start)
 		}
 		stepNodes, last := p.lowerSteps(start, leg)
+		if job.Uses != nil {
+			call := &Node{ID: leg.ID + ":call", Kind: CallNode, Job: job, Leg: leg, Needs: []*Node{start}}
+			stepNodes, last = []*Node{call}, []*Node{call}
+		}
 		nodes = append(nodes, stepNodes...)
 		legEnd := &Node{ID: leg.ID + ":leg", Kind: LegEnd, Job: job, Leg: leg, Needs: last}
 		nodes = append(nodes, legEnd)
@@ -95,9 +110,9 @@ func (p *Plan) Expand(gate *Node, matrix expr.Value) ([]*Node, error) {
 	return nodes, nil
 }
 
-func legsOf(job *Job, matrix expr.Value) ([]*Leg, error) {
+func (p *Plan) legsOf(job *Job, matrix expr.Value) ([]*Leg, error) {
 	if job.Strategy == nil || job.Strategy.Matrix == nil {
-		return []*Leg{{Job: job, ID: job.ID, Total: 1}}, nil
+		return []*Leg{{Job: job, ID: p.prefix + job.ID, Total: 1}}, nil
 	}
 	combinations, names, err := combine(matrix)
 	if err != nil {
@@ -106,7 +121,7 @@ func legsOf(job *Job, matrix expr.Value) ([]*Leg, error) {
 	legs := make([]*Leg, len(combinations))
 	taken := make(map[string]int, len(combinations))
 	for i, m := range combinations {
-		id := job.ID
+		id := p.prefix + job.ID
 		if len(names[i]) > 0 {
 			id += " (" + strings.Join(names[i], ", ") + ")"
 		}

@@ -18,17 +18,19 @@ import (
 func (p *prepared) preflight() []workflow.Problem {
 	var problems []workflow.Problem
 	seen := map[*workflow.Step]bool{}
-	for _, job := range p.plannedJobs() {
-		for _, step := range withInner(job.Steps) {
-			if seen[step] || step.Uses != nil {
-				continue
+	for _, part := range p.parts() {
+		for _, job := range part.jobs {
+			for _, step := range withInner(job.Steps) {
+				if seen[step] || step.Uses != nil {
+					continue
+				}
+				seen[step] = true
+				check := stepCheck{prepared: p, step: step}
+				for _, spec := range check.run() {
+					p.specs, p.specSteps = append(p.specs, spec), append(p.specSteps, step)
+				}
+				problems = append(problems, check.problems...)
 			}
-			seen[step] = true
-			check := stepCheck{prepared: p, step: step}
-			for _, spec := range check.run() {
-				p.specs, p.specSteps = append(p.specs, spec), append(p.specSteps, step)
-			}
-			problems = append(problems, check.problems...)
 		}
 	}
 	return problems
@@ -140,7 +142,7 @@ func (c *stepCheck) add(at *workflow.Value, err error, hint string) {
 	if errors.As(err, &refused) {
 		rule = "policy"
 	}
-	file := c.workflow.File
+	file := c.step.File
 	if from := at.File(); from != "" {
 		file = from
 	}
@@ -155,12 +157,22 @@ func (c *stepCheck) eval(v *workflow.Value) (expr.Value, error) {
 }
 
 // envOf knows what is the same for the whole run, where v stands: the inputs of
-// an action are known only when it runs.
+// an action and of a called workflow are known only when it runs.
 func (c *stepCheck) envOf(v *workflow.Value) expr.Env {
-	if file := v.File(); file != "" && file != c.workflow.File {
-		return expr.Env{}
+	env := c.staticEnv()
+	file := v.File()
+	if file == "" {
+		file = c.step.File
 	}
-	return c.staticEnv()
+	if file == c.workflow.File {
+		return env
+	}
+	return expr.Env{Context: func(name string) (expr.Value, bool) {
+		if name == "inputs" {
+			return nil, false
+		}
+		return env.Context(name)
+	}}
 }
 
 // staticEnv knows what is the same for the whole run. Anything else is an error

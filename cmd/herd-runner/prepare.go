@@ -86,46 +86,11 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 		if p.gateway, err = newGateway(a, p); err != nil {
 			return nil, problem("%w", err)
 		}
-		if err := p.gateway.Preflight(ctx, p.certainLanes()...); err != nil {
+		if err := p.gateway.Preflight(ctx, certainLanes(nil, p.plan)...); err != nil {
 			return nil, problem("%w", err)
 		}
 	}
 	return p, a.preflightBoxes(ctx, p)
-}
-
-// certainLanes are those of agent steps that will run if nothing fails before
-// them: known already, and without a condition.
-func (p *prepared) certainLanes() []gateway.Lane {
-	conditional := map[*workflow.Job]bool{}
-	var lanes []gateway.Lane
-	for _, n := range p.plan.Nodes {
-		switch {
-		case n.Kind == workflow.JobGate:
-			conditional[n.Job] = n.Job.If != nil
-			for _, need := range n.Needs {
-				conditional[n.Job] = conditional[n.Job] || conditional[need.Job]
-			}
-		case n.Kind == workflow.StepNode && n.Step.If == nil && !conditional[n.Job]:
-			lanes = certainSteps(lanes, n.Leg.ID, "", n.Step)
-		}
-	}
-	return lanes
-}
-
-// certainSteps adds the lanes of a step without a condition: its own, or those
-// of such steps in the action it uses.
-func certainSteps(lanes []gateway.Lane, job, prefix string, s *workflow.Step) []gateway.Lane {
-	if s.IsAgent() {
-		lanes = append(lanes, gateway.Lane{Job: job, Step: prefix + s.ID, Attempt: 1})
-	}
-	if s.Action != nil {
-		for _, inner := range s.Action.Steps {
-			if inner.If == nil {
-				lanes = certainSteps(lanes, job, prefix+s.ID+"/", inner)
-			}
-		}
-	}
-	return lanes
 }
 
 // preflightBoxes asks the backend whether the boxes can be had, and shows what
@@ -284,25 +249,7 @@ func (p *prepared) readEvent(a *App) error {
 }
 
 // labels are the "job/step" known before the run.
-func (p *prepared) labels() []string {
-	var labels []string
-	for _, n := range p.plan.Nodes {
-		if n.Kind == workflow.StepNode {
-			labels = appendLabels(labels, n.Leg.ID+"/", n.Step)
-		}
-	}
-	return labels
-}
-
-func appendLabels(labels []string, prefix string, s *workflow.Step) []string {
-	labels = append(labels, prefix+s.ID)
-	if s.Action != nil {
-		for _, inner := range s.Action.Steps {
-			labels = appendLabels(labels, prefix+s.ID+"/", inner)
-		}
-	}
-	return labels
-}
+func (p *prepared) labels() []string { return labelsOf(nil, p.plan) }
 
 // payloadJSON is github.event for GITHUB_EVENT_PATH; nil: no event was given.
 func (p *prepared) payloadJSON() []byte {
@@ -312,23 +259,36 @@ func (p *prepared) payloadJSON() []byte {
 	return expr.AppendJSON(nil, p.payload)
 }
 
-// missingSecrets finds secrets that the workflow names and nobody gave.
+// missingSecrets finds secrets that the workflow, or one that inherits its
+// secrets, names and nobody gave. A called workflow may declare that it does
+// without.
 func (p *prepared) missingSecrets() []workflow.Problem {
 	var problems []workflow.Problem
-	for _, ref := range workflow.References(p.workflow, p.plannedJobs()) {
-		if ref.Name != "secrets" || len(ref.Path) == 0 {
+	for _, part := range p.parts() {
+		if !part.inherits {
 			continue
 		}
-		name := ref.Path[0]
-		if strings.EqualFold(name, "GITHUB_TOKEN") || name == "*" || hasFold(p.secrets, name) {
-			continue
+		optional := map[string]bool{}
+		if part.workflow.Call != nil {
+			for _, s := range part.workflow.Call.Secrets {
+				optional[strings.ToLower(s.Name)] = !s.Required
+			}
 		}
-		problems = append(problems, workflow.Problem{
-			File: p.workflow.File, Line: ref.Pos.Line, Column: ref.Pos.Column, Length: ref.Length,
-			Severity: workflow.SeverityError, Rule: "secret",
-			Message: fmt.Sprintf("secret %q was not given", name),
-			Hint:    fmt.Sprintf("export it and pass --secret %s, or put it into a file for --secret-file", name),
-		})
+		for _, ref := range workflow.References(part.workflow, part.jobs) {
+			if ref.Name != "secrets" || len(ref.Path) == 0 {
+				continue
+			}
+			name := ref.Path[0]
+			if strings.EqualFold(name, "GITHUB_TOKEN") || name == "*" || hasFold(p.secrets, name) || optional[strings.ToLower(name)] {
+				continue
+			}
+			problems = append(problems, workflow.Problem{
+				File: part.workflow.File, Line: ref.Pos.Line, Column: ref.Pos.Column, Length: ref.Length,
+				Severity: workflow.SeverityError, Rule: "secret",
+				Message: fmt.Sprintf("secret %q was not given", name),
+				Hint:    fmt.Sprintf("export it and pass --secret %s, or put it into a file for --secret-file", name),
+			})
+		}
 	}
 	return problems
 }
