@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +44,7 @@ func readExamples(t *testing.T) []example {
 
 func TestExamplesAreValidAndSayHowTheyRun(t *testing.T) {
 	for _, x := range readExamples(t) {
-		if _, plan, problems := workflow.Validate(x.name, x.src); len(problems) > 0 || plan == nil {
+		if _, plan, problems := workflow.Load(x.name, x.src, os.DirFS("..").(fs.ReadFileFS).ReadFile); len(problems) > 0 || plan == nil {
 			t.Errorf("%s: %v", x.name, problems)
 		}
 		if !strings.HasPrefix(string(x.src), "# ") {
@@ -64,6 +65,7 @@ func TestExamplesOnTheHost(t *testing.T) {
 			"leg 2 of 3:", "working on alpha", "working on beta", "working on gamma"},
 		"outputs.yml":   {"apples", "outcome failure, conclusion success", "picking up the pieces", "try: success, experiment: success"},
 		"sdk-agent.yml": {"read README.md", "A toy of one file."},
+		"uses.yml":      {"Hello World (from greet)", "the action said Hello World", "Ada is here!", "the leg that ended last said "},
 	}
 	model := newModel(t, `
 scenarios:
@@ -159,7 +161,9 @@ scenarios:
 // it; home is where the runner keeps its state.
 func runExample(t *testing.T, x example, project, home, model string) string {
 	t.Helper()
-	write(t, filepath.Join(project, "examples/workflows", x.name), string(x.src))
+	if err := os.CopyFS(filepath.Join(project, "examples"), os.DirFS("../examples")); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), runTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(x.command, "…", "test-key"))

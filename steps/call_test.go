@@ -88,9 +88,9 @@ jobs:
 			"v.yml": called("inputs: {y: {type: string, required: true}}", `
 jobs: {a: {strategy: {matrix: {z: [p, q]}}, steps: [{id: s, run: "echo ${{ inputs.y }}${{ inputs.x }}${{ matrix.z }}"}]}}
 `)}, map[string]string{
-				"call (1)": "success", "call (1) / deep": "success", "call (1) / deep / a (p)": "success", "call (1) / deep / a (p)/s": "success", "call (1) / deep / a (q)": "success", "call (1) / deep / a (q)/s": "success",
-				"call (2)": "success", "call (2) / deep": "success", "call (2) / deep / a (p)": "success", "call (2) / deep / a (p)/s": "success", "call (2) / deep / a (q)": "success", "call (2) / deep / a (q)/s": "success",
-			}, map[string]string{"call (2) / deep / a (q)/s": "v2q\n"}},
+			"call (1)": "success", "call (1) / deep": "success", "call (1) / deep / a (p)": "success", "call (1) / deep / a (p)/s": "success", "call (1) / deep / a (q)": "success", "call (1) / deep / a (q)/s": "success",
+			"call (2)": "success", "call (2) / deep": "success", "call (2) / deep / a (p)": "success", "call (2) / deep / a (p)/s": "success", "call (2) / deep / a (q)": "success", "call (2) / deep / a (q)/s": "success",
+		}, map[string]string{"call (2) / deep / a (q)/s": "v2q\n"}},
 
 		{"a dynamic matrix inside", `
 jobs: {call: {uses: ./w.yml, with: {list: '["u", "v"]'}}}
