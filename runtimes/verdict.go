@@ -136,3 +136,17 @@ func withStderr(message string, stderr []byte) string {
 	}
 	return message + ": " + text
 }
+
+// NoResult is the verdict on a run that gave no final record; cut says that a
+// record was longer than MaxLine and lost.
+func NoResult(end End, cut bool) Result {
+	if r, ok := ExitVerdict(end); ok {
+		return r
+	}
+	message := "the agent ended without a result"
+	if cut {
+		message = fmt.Sprintf("the agent's result was longer than %d MiB and is lost", MaxLine>>20)
+	}
+	return Result{Cause: event.CauseNoResult, Message: message,
+		Hint: "`herd-runner logs RUN JOB/STEP` shows what it did; running the step again may help"}
+}

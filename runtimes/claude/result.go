@@ -1,7 +1,6 @@
 package claude
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -120,7 +119,7 @@ func (d *decoder) verdict(end runtimes.End) runtimes.Result {
 	}
 	switch {
 	case d.last == nil:
-		return d.silent(end)
+		return runtimes.NoResult(end, d.cut)
 	case d.last.isError || d.last.subtype != "success":
 		return d.failed(end)
 	}
@@ -129,19 +128,6 @@ func (d *decoder) verdict(end runtimes.End) runtimes.Result {
 		return r
 	}
 	return d.succeeded(end.Gateway)
-}
-
-// silent is a run without a result record.
-func (d *decoder) silent(end runtimes.End) runtimes.Result {
-	if r, ok := runtimes.ExitVerdict(end); ok {
-		return r
-	}
-	message := "the agent ended without a result"
-	if d.cut {
-		message = fmt.Sprintf("the agent's result was longer than %d MiB and is lost", runtimes.MaxLine>>20)
-	}
-	return runtimes.Result{Cause: event.CauseNoResult, Message: message,
-		Hint: "`herd-runner logs RUN JOB/STEP` shows what it did; running the step again may help"}
 }
 
 // failed is a run whose last result record is an error.

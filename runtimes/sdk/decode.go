@@ -121,7 +121,7 @@ func (d *decoder) verdict(end runtimes.End) runtimes.Result {
 		}
 	}
 	if d.last == nil {
-		return d.silent(end)
+		return runtimes.NoResult(end, d.cut)
 	}
 	if d.last.Cause != "" {
 		return runtimes.Result{Cause: known(d.last.Cause), Message: d.last.Message, Hint: d.last.Hint}
@@ -131,18 +131,6 @@ func (d *decoder) verdict(end runtimes.End) runtimes.Result {
 		return r
 	}
 	return d.succeeded(end.Gateway)
-}
-
-func (d *decoder) silent(end runtimes.End) runtimes.Result {
-	if r, ok := runtimes.ExitVerdict(end); ok {
-		return r
-	}
-	message := "the agent ended without a result"
-	if d.cut {
-		message = fmt.Sprintf("the agent's result was longer than %d MiB and is lost", runtimes.MaxLine>>20)
-	}
-	return runtimes.Result{Cause: event.CauseNoResult, Message: message,
-		Hint: "`herd-runner logs RUN JOB/STEP` shows what it did; running the step again may help"}
 }
 
 // known keeps a record from inventing causes, or those only the runner gives.
