@@ -59,10 +59,22 @@ func decision(r *journal.Reader, y report.Why) (journal.Decision, error) {
 	return r.Decision(jobOfLeg(y.Job.ID), "")
 }
 
-// jobOfLeg is the id of the job in that of a leg.
+// jobOfLeg is the id of the job in that of a leg; the jobs of a called workflow
+// have the id of the leg that calls it before their own.
 func jobOfLeg(leg string) string {
-	id, _, _ := strings.Cut(leg, " ")
-	return id
+	caller, depth := 0, 0
+	for i, c := range leg {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case depth == 0 && strings.HasPrefix(leg[i:], workflow.CallSeparator):
+			caller = i + len(workflow.CallSeparator)
+		}
+	}
+	id, _, _ := strings.Cut(leg[caller:], " ")
+	return leg[:caller] + id
 }
 
 // unknownError says that a selector names nothing in a run.
@@ -85,9 +97,16 @@ func findWhy(state journal.RunState, selector string) ([]report.Why, error) {
 		return whys, nil
 	}
 	job, step := "", selector
-	if i := strings.LastIndexByte(selector, '/'); i >= 0 {
-		job, step = selector[:i], selector[i+1:]
-		if legs = legsNamed(state, job); len(legs) == 0 {
+	if strings.Contains(selector, "/") {
+		// Ids of jobs and of steps may both hold a slash.
+		for i, c := range selector {
+			if c != '/' || len(legs) > 0 {
+				continue
+			}
+			job, step = selector[:i], selector[i+1:]
+			legs = legsNamed(state, job)
+		}
+		if len(legs) == 0 {
 			return nil, unknownJob(state, job)
 		}
 	} else {

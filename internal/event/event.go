@@ -72,7 +72,7 @@ type RunInfo struct {
 
 // StepInfo says what a step is before it runs.
 type StepInfo struct {
-	Kind    string `json:"kind"` // "run" or "agent"
+	Kind    string `json:"kind"` // "run", "agent", "action" or "control"
 	Runtime string `json:"runtime,omitempty"`
 	Engine  string `json:"engine,omitempty"`
 	Model   string `json:"model,omitempty"`
