@@ -231,7 +231,7 @@ func TestPSAndShow(t *testing.T) {
 func TestATableOfAThousandSteps(t *testing.T) {
 	s := journal.RunState{ID: "r", Status: journal.Success, Jobs: []*journal.JobState{{ID: "j"}}}
 	for i := range 1000 {
-		st := &journal.StepState{Job: "j", ID: "s", Name: fmt.Sprint("step ", i), Status: journal.Success, Outcome: &event.Outcome{Outcome: "success"}}
+		st := &journal.StepState{Job: "j", ID: "s", Name: fmt.Sprint("step ", i), Info: event.StepInfo{Kind: "run"}, Status: journal.Success, Outcome: &event.Outcome{Outcome: "success"}}
 		if i%300 == 0 {
 			st.Status = journal.Failure
 		}

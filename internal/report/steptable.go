@@ -53,17 +53,16 @@ func stepRow(st *journal.StepState, now time.Time) []cell {
 }
 
 func totals(s journal.RunState, now time.Time) [][]cell {
-	var kinds [2]struct {
+	type total struct {
 		n    int
 		took time.Duration
 		u    event.Usage
 	}
+	kinds := map[string]*total{"run": {}, "agent": {}}
 	for _, st := range s.Steps() {
-		k := &kinds[0]
-		if st.Info.Kind == "agent" {
-			k = &kinds[1]
-		}
-		if st.Status == journal.Skipped {
+		// The steps of an action count, the action does not; a wait does nothing.
+		k := kinds[st.Info.Kind]
+		if k == nil || st.Status == journal.Skipped {
 			continue
 		}
 		k.n++
@@ -71,12 +70,12 @@ func totals(s journal.RunState, now time.Time) [][]cell {
 		k.u = k.u.Add(st.Usage)
 	}
 	var rows [][]cell
-	for i, what := range []string{"run step", "agent step"} {
-		k := kinds[i]
+	for _, kind := range []string{"run", "agent"} {
+		k := kinds[kind]
 		if k.n == 0 {
 			continue
 		}
-		rows = append(rows, []cell{{}, {plural(k.n, what), dim}, {}, {Duration(k.took), dim},
+		rows = append(rows, []cell{{}, {plural(k.n, kind+" step"), dim}, {}, {Duration(k.took), dim},
 			{tokensIn(k.u), dim}, {tokensOut(k.u), dim}, {Cost(k.u), dim}})
 	}
 	return append(rows, []cell{{"total", bold}, {}, {}, {Duration(s.Duration(now)), bold},
