@@ -79,6 +79,17 @@ func (s *stepRun) useBox(ctx context.Context, a asked) (*sharedBox, error) {
 	return shared, nil
 }
 
+// hostTemp gives the temporary directory of the leg's steps on the host; empty
+// where there is none, which the step itself then tells.
+func (s *stepRun) hostTemp(ctx context.Context) string {
+	box, err := s.useBox(ctx, asked{docker: workflow.Docker{Host: true}})
+	if err != nil {
+		return ""
+	}
+	defer s.leaveBox(ctx, box, false)
+	return box.Info().Temp
+}
+
 // leaveBox ends the use of a shared box. A broken one takes no further step.
 func (s *stepRun) leaveBox(ctx context.Context, shared *sharedBox, broken bool) {
 	boxes := &s.leg.boxes

@@ -20,8 +20,11 @@ type scope struct {
 	view    view
 	stepEnv map[string]string // the step's own env on top of the leg's
 	onHost  bool              // the step runs without a box
-	status  status
-	frame   *frame // the action that the step is of; nil: of a job
+	// hostTemp makes and gives RUNNER_TEMP of a step on the host; nil outside of
+	// steps.
+	hostTemp func() string
+	status   status
+	frame    *frame // the action that the step is of; nil: of a job
 }
 
 func (s *scope) env() expr.Env { return expr.Env{Context: s.context, Function: s.function} }
@@ -68,7 +71,13 @@ func (s *scope) context(name string) (expr.Value, bool) {
 		}
 		return o, true
 	default:
-		return s.run.Contexts(name, s.onHost)
+		v, ok := s.run.Contexts(name, s.onHost)
+		if o, is := v.(*expr.Object); is && name == "runner" && s.onHost && s.hostTemp != nil {
+			o = clone(o)
+			o.Set("temp", s.hostTemp())
+			return o, ok
+		}
+		return v, ok
 	}
 }
 
@@ -79,7 +88,9 @@ func (s *scope) needs() *expr.Object {
 		o := expr.NewObject()
 		o.Set("result", st.result)
 		o.Set("outputs", st.outputs)
-		o.Set("matrix", st.matrix)
+		if st.job.Strategy != nil {
+			o.Set("matrix", st.matrix)
+		}
 		needs.Set(st.job.ID, o)
 	}
 	return needs

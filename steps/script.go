@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -55,7 +57,7 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		dir = path.Join(info.Workdir, dir)
 	}
 	proc := sandbox.Process{
-		Argv:    sh.argv(scriptPath, a.docker.Host),
+		Argv:    s.shellArgv(sh, scriptPath, a.docker.Host),
 		Env:     s.scriptEnv(info, files),
 		Dir:     dir,
 		Files:   []sandbox.File{{Path: scriptPath, Mode: 0o700, Data: []byte(script)}},
@@ -87,7 +89,7 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		end.cause, end.message = event.CauseExitCode, exitMessage(exit)
 	}
 	if err := s.takeFiles(files, exit); err != nil && end.cause == "" {
-		end.cause, end.message = event.CauseExitCode, err.Error()
+		end.cause, end.message, end.exit.Code = event.CauseExitCode, err.Error(), 1
 	}
 	if s.refused != "" && end.cause == "" {
 		end.cause, end.message, end.exit.Code = event.CauseExitCode, s.refused, 1
@@ -223,15 +225,17 @@ func namedShell(name string) (shell, error) {
 	return shell{[][]string{strings.Fields(name)}, ".sh"}, nil
 }
 
-func (sh shell) argv(script string, host bool) []string {
-	chosen := sh.candidates[0]
-	if len(sh.candidates) > 1 {
-		if !host {
-			return sh.choosingArgv(script)
-		}
+// shellArgv is the command line of a script. On the host the shell is looked up
+// once for the whole run, unless the step has a PATH of its own.
+func (s *stepRun) shellArgv(sh shell, script string, onHost bool) []string {
+	if !onHost && len(sh.candidates) > 1 {
+		return sh.choosingArgv(script)
+	}
+	chosen, program := sh.candidates[0], ""
+	if onHost {
 		for _, c := range sh.candidates {
-			if _, err := exec.LookPath(c[0]); err == nil {
-				chosen = c
+			if found := s.programs.find(c[0]); found != "" {
+				chosen, program = c, found
 				break
 			}
 		}
@@ -240,7 +244,27 @@ func (sh shell) argv(script string, host bool) []string {
 	for i, a := range chosen {
 		argv[i] = strings.ReplaceAll(a, "{0}", script)
 	}
+	if program != "" && len(s.sc.view.path) == 0 && s.sc.stepEnv["PATH"] == "" && s.sc.view.env["PATH"] == "" {
+		argv[0] = program
+	}
 	return argv
+}
+
+// programs remembers where programs lie in our own PATH. Safe for concurrent
+// use; the zero value is ready.
+type programs struct{ found sync.Map }
+
+// find gives the path of a program, empty where there is none.
+func (p *programs) find(name string) string {
+	if v, ok := p.found.Load(name); ok {
+		return v.(string)
+	}
+	path, err := exec.LookPath(name)
+	if err != nil || !filepath.IsAbs(path) {
+		path = ""
+	}
+	p.found.Store(name, path)
+	return path
 }
 
 // choosingArgv lets the box choose: only it knows what its image has.

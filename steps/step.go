@@ -63,6 +63,7 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 // live is a step from its condition to its outcome.
 func (s *stepRun) live(ctx context.Context) {
 	s.sc.onHost = s.staysOnHost()
+	s.sc.hostTemp = func() string { return s.hostTemp(ctx) }
 	if s.sc.status.cancelled {
 		s.cleanupAt = s.leg.cleanup(s.Now())
 	}
@@ -79,6 +80,11 @@ func (s *stepRun) live(ctx context.Context) {
 	}
 	if err == nil && !ok {
 		s.skipped()
+		return
+	}
+	if s.killed() {
+		s.effects.cancelHit = true
+		s.record(event.Outcome{Outcome: resultCancelled, Conclusion: resultCancelled, Cause: event.CauseCancelled})
 		return
 	}
 	s.emit(event.Event{Type: event.StepStarted, Name: s.name(), StepInfo: s.info()})
@@ -104,6 +110,16 @@ func (s *stepRun) skipped() {
 	}
 	s.effects.cancelHit = s.sc.status.cancelled
 	s.record(event.Outcome{Outcome: resultSkipped, Conclusion: resultSkipped})
+}
+
+// killed says whether the second Ctrl-C came: nothing starts any more.
+func (s *stepRun) killed() bool {
+	select {
+	case <-s.Kill:
+		return true
+	default:
+		return false
+	}
 }
 
 // staysOnHost says whether the step says docker: false; one that can not be

@@ -35,6 +35,7 @@ var commonRules = []rule{
 	{pattern(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<uuid>"},
 	{pattern(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?`), "<time>"},
 	{pattern(`\btoolu_\w+`), "<tool-use>"},
+	{pattern(`\b\d{8}-\d{6}-[0-9a-f]{4}\b`), "<run-id>"}, // our own
 	{pattern(`(?:/private)?/tmp/[^\s"'` + "`" + `)\]},:;]+`), "<tmp>"},
 	{pattern(`/var/folders/[^\s"'` + "`" + `)\]},:;]+`), "<tmp>"},
 	{pattern(`(?:/home/[\w.-]+|/root|/Users/[\w.-]+)(/|\b)`), "<home>$1"},

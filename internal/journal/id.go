@@ -1,18 +1,19 @@
 package journal
 
 import (
-	"encoding/hex"
 	"fmt"
 	"io"
 	"time"
 )
 
-// NewID makes the id of a run: its start in UTC to the second and four random
-// hexadecimal digits, so that ids sort by age. random is read for two bytes.
+// NewID makes the id of a run: its start in UTC to the second, three hexadecimal
+// digits for the part of the second, so that ids sort by age, and a random one.
+// random is read for one byte.
 func NewID(now time.Time, random io.Reader) (string, error) {
-	var tail [2]byte
-	if _, err := io.ReadFull(random, tail[:]); err != nil {
+	var last [1]byte
+	if _, err := io.ReadFull(random, last[:]); err != nil {
 		return "", fmt.Errorf("make a run id: %w", err)
 	}
-	return now.UTC().Format("20060102-150405") + "-" + hex.EncodeToString(tail[:]), nil
+	part := now.Nanosecond() * 4096 / int(time.Second)
+	return fmt.Sprintf("%s-%03x%x", now.UTC().Format("20060102-150405"), part, last[0]&15), nil
 }

@@ -452,9 +452,14 @@ func TestSlug(t *testing.T) {
 }
 
 func TestNewID(t *testing.T) {
-	id, err := NewID(start.In(time.FixedZone("far", 9*3600)), bytes.NewReader([]byte{0x3f, 0x9a}))
-	if err != nil || id != "20261121-084512-3f9a" {
+	far := start.Truncate(time.Second).Add(time.Second / 2).In(time.FixedZone("far", 9*3600))
+	id, err := NewID(far, bytes.NewReader([]byte{0x3a}))
+	if err != nil || id != "20261121-084512-800a" {
 		t.Errorf("%q %v", id, err)
+	}
+	later, err := NewID(far.Add(time.Millisecond), bytes.NewReader([]byte{0}))
+	if err != nil || later <= id {
+		t.Errorf("%q after %q: ids sort by age (%v)", later, id, err)
 	}
 	if _, err := NewID(start, strings.NewReader("")); err == nil {
 		t.Error("no randomness, no error")
