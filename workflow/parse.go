@@ -78,10 +78,6 @@ func (p *fileParser) unknown(key *Value, name string) {
 	p.errorf(key, "unknown-key", suggest(key.Text, keyNames(name)), "unknown key %q in %s", key.Text, language()[name].title)
 }
 
-func (p *fileParser) notYet(key *Value) {
-	p.errorf(key, "unsupported", "remove it for now", "`%s` is not supported yet", key.Text)
-}
-
 // isNull says that nothing is written where a value is expected.
 func isNull(v *Value) bool {
 	return v == nil || v.Kind == Scalar && v.Plain == nil && !v.Quoted
