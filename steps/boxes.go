@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -28,6 +29,7 @@ type sharedBox struct {
 	sandbox.Box
 	users   int
 	dropped bool
+	event   atomic.Bool // a step has ended here, so GITHUB_EVENT_PATH is there
 }
 
 // asked is what a step asks of its box, evaluated and allowed.

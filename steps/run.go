@@ -32,7 +32,7 @@ type Options struct {
 	// gives: GITHUB_* and --env-file. Paths in it are as in the box b.
 	Env func(b sandbox.Info) map[string]string
 
-	// Event is the event's payload (JSON) for GITHUB_EVENT_PATH; nil: none.
+	// Event is github.event (JSON) for GITHUB_EVENT_PATH; nil: there is no file.
 	Event []byte
 
 	// Backend gives the backend for boxes (host false) or the bare host. The

@@ -65,12 +65,13 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		Stop:    scriptStop,
 		Kill:    s.Kill,
 	}
-	if s.Event != nil {
+	if s.Event != nil && !box.event.Load() {
 		proc.Files = append(proc.Files, sandbox.File{Path: eventPath(info), Mode: 0o600, Data: s.Event})
 	}
 	stdout, stderr := s.output("stdout"), s.output("stderr")
 	proc.Stdout, proc.Stderr = stdout, stderr
 	exit, err := box.Exec(ctx, proc)
+	box.event.Store(true)
 	stdout.Flush()
 	stderr.Flush()
 	if err != nil {

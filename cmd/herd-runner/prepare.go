@@ -251,12 +251,19 @@ func (p *prepared) readEvent(a *App) error {
 // labels are the "job/step" known before the run.
 func (p *prepared) labels() []string { return labelsOf(nil, p.plan) }
 
-// payloadJSON is github.event for GITHUB_EVENT_PATH; nil: no event was given.
-func (p *prepared) payloadJSON() []byte {
-	if p.payload == nil {
-		return nil
+// eventJSON is github.event for GITHUB_EVENT_PATH: the payload, or what is known
+// of the event without one.
+func eventJSON(contexts func(string, bool) (expr.Value, bool)) []byte {
+	v, _ := contexts("github", true)
+	github, ok := v.(*expr.Object)
+	if !ok {
+		return []byte("{}")
 	}
-	return expr.AppendJSON(nil, p.payload)
+	event, ok := github.Get("event")
+	if _, is := event.(*expr.Object); !ok || !is {
+		return []byte("{}")
+	}
+	return expr.AppendJSON(nil, event)
 }
 
 // missingSecrets finds secrets that the workflow, or one that inherits its

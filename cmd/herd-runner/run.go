@@ -148,7 +148,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		},
 		Contexts:     contexts,
 		Env:          p.environment(contexts, id),
-		Event:        p.payloadJSON(),
+		Event:        eventJSON(contexts),
 		Backend:      p.backends.get,
 		Workspace:    ws,
 		Authorize:    p.authorize,
