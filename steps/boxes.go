@@ -145,6 +145,9 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 	if err != nil {
 		return nil, err
 	}
+	if a.docker.Host && step == "" {
+		return reusable{box, func() { s.Workspace.Reuse(layout, isOwnFile) }}, nil
+	}
 	if !a.docker.Host {
 		info := box.Info()
 		s.emit(event.Event{Type: event.BoxStarted, Box: &event.BoxInfo{
@@ -152,6 +155,22 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 		}})
 	}
 	return box, nil
+}
+
+// reusable is a box on the host that gives its directories to the next one when
+// it closes: files made and removed for each job would cost more than starting
+// the job's processes.
+type reusable struct {
+	sandbox.Box
+	release func()
+}
+
+func (b reusable) Close(ctx context.Context) error {
+	err := b.Box.Close(ctx)
+	if err == nil {
+		b.release()
+	}
+	return err
 }
 
 // hostMode asks the workspace for the directories of a step without a box.

@@ -89,6 +89,10 @@ type Workspace interface {
 	// "shared", "ro", or "host" for steps without a box. Step is empty for
 	// what the leg's run: steps share.
 	Box(mode, leg, step string) (sandbox.Layout, error)
+	// Reuse takes back the layout of a box that is gone, for one to come. Of
+	// what lies in its Temp only the regular files that keep names stay, to be
+	// written anew.
+	Reuse(l sandbox.Layout, keep func(name string) bool)
 }
 
 // AgentRun names one attempt of an agent step for the gateway.

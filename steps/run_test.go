@@ -72,6 +72,8 @@ func (d *directory) Box(_, _, _ string) (sandbox.Layout, error) {
 	return sandbox.Layout{Workdir: d.root, Temp: temp}, os.Mkdir(temp, 0o700)
 }
 
+func (*directory) Reuse(sandbox.Layout, func(string) bool) {}
+
 func uuid() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b)

@@ -147,7 +147,15 @@ func (s *stepRun) scriptEnv(info sandbox.Info, files commandFiles) []string {
 	return environ(env)
 }
 
-func eventPath(info sandbox.Info) string { return path.Join(info.Temp, "_herd_event.json") }
+const eventFile = "_herd_event.json"
+
+func eventPath(info sandbox.Info) string { return path.Join(info.Temp, eventFile) }
+
+// isOwnFile tells the files in RUNNER_TEMP that are written before they are
+// used, whatever is in them.
+func isOwnFile(name string) bool {
+	return name == eventFile || strings.HasPrefix(name, "_herd_") && strings.HasSuffix(name, "_script.sh")
+}
 
 func environ(env map[string]string) []string {
 	list := make([]string, 0, len(env))

@@ -54,6 +54,7 @@ type Workspace struct {
 	mu      sync.Mutex
 	boxes   int
 	homes   map[string]string // of agent steps, by leg and step
+	temps   []string          // emptied ones on the host, for the next leg
 	gitOnce sync.Once
 	git     []sandbox.Mount
 	gitErr  error
@@ -186,6 +187,9 @@ func (w *Workspace) home(leg, step, fresh string) string {
 func (w *Workspace) hostLayout(n int, leg, step string) (sandbox.Layout, error) {
 	l := sandbox.Layout{Workdir: w.root, Temp: filepath.Join(w.runDir, "temp", strconv.Itoa(n))}
 	dirs := []string{l.Temp}
+	if step == "" && w.reuseTemp(l.Temp) {
+		dirs = nil
+	}
 	if step != "" {
 		l.Home = w.home(leg, step, filepath.Join(l.Temp, "home"))
 		dirs = append(dirs, l.Home)
@@ -195,6 +199,52 @@ func (w *Workspace) hostLayout(n int, leg, step string) (sandbox.Layout, error) 
 		l.Env = map[string]string{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 	}
 	return l, w.makeDirs(dirs...)
+}
+
+// Reuse empties the temporary directory of a host layout for the next one (see
+// steps.Workspace). What can not be emptied stays until Finish.
+func (w *Workspace) Reuse(l sandbox.Layout, keep func(name string) bool) {
+	entries, err := os.ReadDir(l.Temp)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if keep(e.Name()) && isPlain(e) {
+			continue
+		}
+		if os.RemoveAll(filepath.Join(l.Temp, e.Name())) != nil {
+			return
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.temps = append(w.temps, l.Temp)
+}
+
+// isPlain says whether writing into the file changes this file and no other.
+func isPlain(e os.DirEntry) bool {
+	if !e.Type().IsRegular() {
+		return false
+	}
+	info, err := e.Info()
+	if err != nil || info.Mode().Perm()&0o600 != 0o600 {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 1
+}
+
+// reuseTemp makes dir out of an emptied one; false where there is none.
+func (w *Workspace) reuseTemp(dir string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.temps)
+	if n == 0 {
+		return false
+	}
+	free := w.temps[n-1]
+	w.temps = w.temps[:n-1]
+	return os.Chmod(free, 0o700) == nil && os.Rename(free, dir) == nil
 }
 
 // makeDirs makes private directories that the box's user owns.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/herd-runner/herd-runner/sandbox"
 )
 
 // tree writes files; a value "-> x" makes a symbolic link, "/" a directory.
@@ -332,6 +335,52 @@ func TestFinishLeavesTheRepositoryOfAHostRun(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(project, ".git", "HEAD")); err != nil {
 		t.Errorf("the repository is gone: %v", err)
+	}
+}
+
+// The next leg finds an empty RUNNER_TEMP, whatever the one before left there;
+// only what is written anew before its use may stay, and only where writing to
+// it touches nothing else.
+func TestHostTempIsReused(t *testing.T) {
+	run := t.TempDir()
+	w := &Workspace{project: run, root: run, runDir: run}
+	box := func() sandbox.Layout {
+		t.Helper()
+		l, err := w.Box("host", "job", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	own := func(name string) bool { return strings.HasPrefix(name, "own") }
+	first := box()
+	outside := filepath.Join(run, "outside")
+	tree(t, run, map[string]string{"outside": "precious"})
+	tree(t, first.Temp, map[string]string{"own-plain": "1", "other": "2", "dir/own": "3"})
+	for _, err := range []error{
+		os.Link(outside, filepath.Join(first.Temp, "own-hard")),
+		os.Symlink(outside, filepath.Join(first.Temp, "own-soft")),
+		os.Mkdir(filepath.Join(first.Temp, "own-dir"), 0o700),
+		os.WriteFile(filepath.Join(first.Temp, "own-closed"), nil, 0o400),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := box()
+	w.Reuse(first, own)
+	third := box()
+	if third.Temp == first.Temp || third.Temp == second.Temp {
+		t.Errorf("temp directories: %s, %s, %s", first.Temp, second.Temp, third.Temp)
+	}
+	if _, err := os.Stat(first.Temp); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the first one is still there: %v", err)
+	}
+	if diff := cmp.Diff(map[string]string{"own-plain": "1"}, listing(t, third.Temp)); diff != "" {
+		t.Errorf("in the reused one (-want +got):\n%s", diff)
+	}
+	if b, _ := os.ReadFile(outside); string(b) != "precious" {
+		t.Errorf("outside: %q", b)
 	}
 }
 
