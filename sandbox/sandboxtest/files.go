@@ -2,10 +2,13 @@ package sandboxtest
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/herd-runner/herd-runner/sandbox"
 )
@@ -28,6 +31,28 @@ var fileTests = []test{
 		r = sh(t, box, "stat -c %a "+script+" "+dir+"/data")
 		if r.out != "755\n600\n" {
 			t.Errorf("modes are %q", r.out)
+		}
+	}},
+	{"files replace what is there", func(t *testing.T, s Subject) {
+		box, spec := start(t, s)
+		file, pipe := path.Join(spec.Temp, "file"), path.Join(spec.Temp, "pipe")
+		if r := sh(t, box, "cd $0 && echo something longer >file && chmod 600 file && mkfifo pipe", func(p *sandbox.Process) {
+			p.Argv = append(p.Argv, spec.Temp)
+		}); r.Code != 0 {
+			t.Fatalf("exit code %d, stderr %q", r.Code, r.err)
+		}
+		r := sh(t, box, "cat "+file+"; stat -c %a "+file, func(p *sandbox.Process) {
+			p.Files = []sandbox.File{{Path: file, Mode: 0o750, Data: []byte("new\n")}}
+		})
+		if r.out != "new\n750\n" {
+			t.Errorf("got %q, stderr %q", r.out, r.err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := box.Exec(ctx, sandbox.Process{Argv: []string{"true"}, Env: baseEnv(box.Info()), Files: []sandbox.File{{Path: pipe, Data: []byte("x")}}})
+		var failed *sandbox.Error
+		if !errors.As(err, &failed) || failed.Kind != sandbox.KindExec {
+			t.Errorf("a file written into a pipe that nobody reads: %v", err)
 		}
 	}},
 	{"files are collected and cut", func(t *testing.T, s Subject) {

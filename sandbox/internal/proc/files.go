@@ -30,7 +30,8 @@ func WriteFiles(files []sandbox.File) error {
 }
 
 func writeFile(path string, mode os.FileMode, data []byte) error {
-	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	// What ran in the box before may have left a pipe there, to hang us.
+	flags := os.O_WRONLY | os.O_CREATE | syscall.O_NONBLOCK
 	w, err := os.OpenFile(path, flags, mode)
 	if errors.Is(err, os.ErrNotExist) {
 		if err = os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -41,7 +42,12 @@ func writeFile(path string, mode os.FileMode, data []byte) error {
 	if err != nil {
 		return err
 	}
+	// Cut after writing: to free the blocks first and to allocate them again costs
+	// more than all the rest.
 	_, err = w.Write(data)
+	if err == nil {
+		err = w.Truncate(int64(len(data)))
+	}
 	if err == nil {
 		err = w.Chmod(mode) // whatever the umask
 	}
