@@ -43,6 +43,8 @@ func (s shape) need(i int) string {
 type runner struct {
 	name string
 	tool string // empty: always there
+	// shell is what it starts for each command, and so what it is held against.
+	shell string
 	// most is the largest shape it is asked for; 0: all.
 	most    int
 	prepare func(b *bench, s shape) (command, error)
@@ -57,27 +59,27 @@ func hostSteps(ctx context.Context, b *bench) error {
 	t := newTable("A DAG of `true` on the host; × is against starting the processes and nothing else", append(columns, "× wide", "× chain", "peak MB")...)
 	defer t.end()
 
-	var limits []time.Duration
-	for _, s := range shapes() {
-		d, err := forkLimit(ctx, s)
-		if err != nil {
-			return err
+	for _, shell := range []string{"sh", "bash"} {
+		cells := []any{"limit: " + shell + " -c true"}
+		for _, s := range shapes() {
+			d, err := forkLimit(ctx, shell, s)
+			if err != nil {
+				return err
+			}
+			cells = append(cells, ms(d))
 		}
-		limits = append(limits, d)
+		t.row(append(cells, "1", "1", "–")...)
 	}
-	cells := []any{"limit: sh -c true"}
-	for _, d := range limits {
-		cells = append(cells, ms(d))
-	}
-	t.row(append(cells, "1", "1", "–")...)
 
 	for _, r := range []runner{
-		{name: "make", tool: "make", prepare: prepareMake},
-		{name: "ninja", tool: "ninja", prepare: prepareNinja},
-		{name: "go-task", tool: "task", prepare: prepareTask},
-		{name: "act", tool: "act", most: 100, prepare: prepareAct},
-		{name: "herd-runner", prepare: prepareHerd},
-		{name: "herd-runner, steps of one job", prepare: prepareHerdJob},
+		{name: "make", tool: "make", shell: "sh", prepare: prepareMake},
+		{name: "ninja", tool: "ninja", shell: "sh", prepare: prepareNinja},
+		{name: "go-task", tool: "task", shell: "sh", prepare: prepareTask},
+		{name: "act", tool: "act", shell: "bash", most: 100, prepare: prepareAct},
+		{name: "herd-runner, shell: sh", shell: "sh", prepare: herdJobs("sh")},
+		{name: "steps of one job, shell: sh", shell: "sh", prepare: herdSteps("sh")},
+		{name: "herd-runner (bash)", shell: "bash", prepare: herdJobs("bash")},
+		{name: "steps of one job (bash)", shell: "bash", prepare: herdSteps("bash")},
 	} {
 		if r.tool != "" && b.find(r.tool) == "" {
 			t.row(r.name, "is not installed")
@@ -117,7 +119,7 @@ func (r runner) row(ctx context.Context, b *bench, t *table) error {
 			continue
 		}
 		// Measured again beside each row: a machine is not as busy all the time.
-		limit, err := forkLimit(ctx, s)
+		limit, err := forkLimit(ctx, r.shell, s)
 		if err != nil {
 			return err
 		}
@@ -136,9 +138,9 @@ func (r runner) row(ctx context.Context, b *bench, t *table) error {
 	return nil
 }
 
-// forkLimit starts the processes of a shape and does nothing else: one by one
-// for a chain, as many at a time as there are cores otherwise.
-func forkLimit(ctx context.Context, s shape) (time.Duration, error) {
+// forkLimit starts the shells of a shape and does nothing else: one by one for a
+// chain, as many at a time as there are cores otherwise.
+func forkLimit(ctx context.Context, shell string, s shape) (time.Duration, error) {
 	return median(s.runs, func() (time.Duration, error) {
 		atOnce := runtime.NumCPU()
 		if s.chain {
@@ -147,7 +149,7 @@ func forkLimit(ctx context.Context, s shape) (time.Duration, error) {
 		p := pool.New().WithErrors().WithMaxGoroutines(atOnce)
 		start := time.Now()
 		for range s.n {
-			p.Go(func() error { return exec.CommandContext(ctx, "sh", "-c", "true").Run() })
+			p.Go(func() error { return exec.CommandContext(ctx, shell, "-c", "true").Run() })
 		}
 		err := p.Wait()
 		return time.Since(start), err
@@ -228,18 +230,28 @@ func prepareAct(b *bench, s shape) (command, error) {
 	return command{argv: []string{b.find("act"), "push", "-W", file, "-P", "ubuntu-latest=-self-hosted", "--quiet"}, dir: dir}, nil
 }
 
-const onHost = "defaults: {docker: false}\n"
-
-func prepareHerd(b *bench, s shape) (command, error) {
-	return b.herdRun("herd", jobs(s, onHost))
+// onHost heads a workflow of host steps. The default shell is bash where there
+// is one.
+func onHost(shell string) string {
+	if shell == "bash" {
+		return "defaults: {docker: false}\n"
+	}
+	return fmt.Sprintf("defaults: {docker: false, run: {shell: %s}}\n", shell)
 }
 
-// prepareHerdJob has all nodes in one job: a chain by nature.
-func prepareHerdJob(b *bench, s shape) (command, error) {
-	if !s.chain {
-		return command{}, nil
+// herdJobs has a job for each node.
+func herdJobs(shell string) func(*bench, shape) (command, error) {
+	return func(b *bench, s shape) (command, error) { return b.herdRun("herd", jobs(s, onHost(shell))) }
+}
+
+// herdSteps has all nodes in one job: a chain by nature.
+func herdSteps(shell string) func(*bench, shape) (command, error) {
+	return func(b *bench, s shape) (command, error) {
+		if !s.chain {
+			return command{}, nil
+		}
+		return b.herdRun("herd-job", onHost(shell)+stepsOfOneJob(s.n, "true"))
 	}
-	return b.herdRun("herd-job", onHost+stepsOfOneJob(s.n, "true"))
 }
 
 func stepsOfOneJob(n int, script string) string {

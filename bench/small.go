@@ -18,7 +18,7 @@ func startup(ctx context.Context, b *bench) error {
 		return err
 	}
 	t.row("sh -c true", ms(shell.wall), megabytes(shell.peak))
-	dir, file, err := b.project("startup", jobs(shape{n: 1}, onHost))
+	dir, file, err := b.project("startup", jobs(shape{n: 1}, onHost("bash")))
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func startup(ctx context.Context, b *bench) error {
 		return err
 	}
 	t.row("validate, a small file", b.within(validate.wall, 15*time.Millisecond), megabytes(validate.peak))
-	c, err := b.herdRun("startup", jobs(shape{n: 1}, onHost))
+	c, err := b.herdRun("startup", jobs(shape{n: 1}, onHost("bash")))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func startup(ctx context.Context, b *bench) error {
 func large(ctx context.Context, b *bench, t *table) error {
 	var first time.Duration
 	for _, n := range []int{1000, 10000} {
-		_, file, err := b.project("large", onHost+stepsOfOneJob(n, "true"))
+		_, file, err := b.project("large", onHost("bash")+stepsOfOneJob(n, "true"))
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func output(ctx context.Context, b *bench) error {
 	}
 	t.row("make → file", ms(made.wall), ratio(made.wall, shell.wall), megabytes(made.peak))
 
-	flow := strings.Replace(jobs(shape{n: 1}, onHost), `"true"`, lines, 1)
+	flow := strings.Replace(jobs(shape{n: 1}, onHost("bash")), `"true"`, lines, 1)
 	c, err := b.herdRun("lines", flow)
 	if err != nil {
 		return err
