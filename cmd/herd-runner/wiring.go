@@ -99,11 +99,17 @@ func (a *App) policyFile(f runFlags) (string, error) {
 		_, err := os.Stat(name)
 		return name, err
 	}
+	return userConfigFile("policy.yml"), nil // no home, no policy: nothing is allowed
+}
+
+// userConfigFile is a file of ours in the user's configuration directory; empty
+// where there is no such directory.
+func userConfigFile(name string) string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", nil // no home, no policy: nothing is allowed
+		return ""
 	}
-	return filepath.Join(dir, "herd-runner", "policy.yml"), nil
+	return filepath.Join(dir, "herd-runner", name)
 }
 
 // credentialVars are kept from every step: only the gateway holds them.
@@ -130,10 +136,15 @@ func (a *App) hostEnv() map[string]string {
 // newGateway opens the model gateway of a run.
 func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 	home, _ := os.UserHomeDir()
+	prices, err := gateway.LoadPrices(userConfigFile("prices.json"))
+	if err != nil {
+		return nil, err
+	}
 	o := gateway.Options{
 		Mode:        gateway.Live,
 		Upstream:    a.Getenv("ANTHROPIC_BASE_URL"),
 		Credentials: masked(gateway.FromEnvironment(a.Getenv, home), p.masker),
+		Prices:      prices,
 		Redact:      p.masker.String,
 		Clock:       a.Now,
 	}

@@ -38,7 +38,7 @@ func TestAnswersPassByteForByteAndAreCounted(t *testing.T) {
 			t.Errorf("journal: %+v", call)
 		}
 		view := b.View()
-		if want := (1000*3 + 50*15) / 1e6; view.Usage.CostUSD != want || !view.Usage.CostKnown || view.LastStatus != 200 || view.LastStop != "tool_use" {
+		if want := (1000*2 + 50*10) / 1e6; view.Usage.CostUSD != want || !view.Usage.CostKnown || view.LastStatus != 200 || view.LastStop != "tool_use" {
 			t.Errorf("view: %+v, want cost %v", view, want)
 		}
 	}

@@ -121,7 +121,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"requests", Limits{Requests: 1}, "claude-sonnet-5", 200, 402, "budget_exhausted"},
 		{"tokens", Limits{Tokens: 1000}, "claude-sonnet-5", 200, 402, "budget_exhausted"},
-		{"cost", Limits{CostUSD: 0.003}, "claude-sonnet-5", 200, 402, "budget_exhausted"},
+		{"cost", Limits{CostUSD: 0.002}, "claude-sonnet-5", 200, 402, "budget_exhausted"},
 		{"cost not reached", Limits{CostUSD: 0.01}, "claude-sonnet-5", 200, 200, ""},
 		{"cost of an unknown model", Limits{CostUSD: 1}, "llama-9", 403, 403, "model"},
 		{"model", Limits{Models: []string{"claude-haiku-4-5"}}, "claude-sonnet-5", 403, 403, "model"},
