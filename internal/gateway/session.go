@@ -13,16 +13,12 @@ import (
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/internal/handoff"
 	"github.com/herd-runner/herd-runner/runtimes"
 )
 
-// Bounds of what a box may hold open.
-const (
-	maxConnections = 128
-	maxHeaderBytes = 64 << 10
-	headerTimeout  = 30 * time.Second
-	keepAlive      = 10 * time.Minute // CLIs think and run tools between requests
-)
+// keepAlive is how long CLIs think and run tools between requests.
+const keepAlive = 10 * time.Minute
 
 // Session is the gateway's side of one attempt of one agent step. Its token
 // opens nothing else and dies with it. Safe for concurrent use.
@@ -32,9 +28,7 @@ type Session struct {
 	limits     Limits
 	emit       func(event.ModelCall)
 	credential runtimes.Credential
-	server     *http.Server
-	listener   *handedListener
-	connSlots  chan struct{}
+	server     *handoff.Server
 	scrubber   *scrubber // Record and Replay
 	recorder   *recorder // Record only
 	player     *player   // Replay only
@@ -62,8 +56,7 @@ func (g *Gateway) Open(lane Lane, limits Limits, emit func(event.ModelCall)) (*S
 		emit = func(event.ModelCall) {}
 	}
 	s := &Session{gw: g, lane: lane, limits: limits, emit: emit,
-		credential: runtimes.Credential{Kind: cred.Kind, Token: placeholder(cred.Kind)},
-		listener:   newHandedListener(), connSlots: make(chan struct{}, maxConnections)}
+		credential: runtimes.Credential{Kind: cred.Kind, Token: placeholder(cred.Kind)}}
 	s.view.Usage.CostKnown = true
 	s.scrubber = newScrubber(g.redact)
 	s.scrubber.know(s.credential.Token)
@@ -80,19 +73,11 @@ func (g *Gateway) Open(lane Lane, limits Limits, emit func(event.ModelCall)) (*S
 		}
 		s.player = newPlayer(recorded)
 	}
-	s.server = &http.Server{
-		Handler:           http.HandlerFunc(s.serveHTTP),
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       keepAlive,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          discardLog(),
-		// A tool in the box must not be able to ask for HTTP/2.
-		Protocols: http1(),
-	}
+	s.server = handoff.New(http.HandlerFunc(s.serveHTTP), keepAlive)
 	if !g.sessions.add(s) {
+		s.server.Close()
 		return nil, errors.New("gateway: closed")
 	}
-	go func() { _ = s.server.Serve(s.listener) }() // ends when Close closes the server
 	return s, nil
 }
 
@@ -109,25 +94,7 @@ func (s *Session) Credential() runtimes.Credential { return s.credential }
 
 // Serve answers the HTTP/1.1 requests of one connection from the box and
 // returns when it has ended. It closes conn.
-func (s *Session) Serve(conn net.Conn) {
-	select {
-	case s.connSlots <- struct{}{}:
-		defer func() { <-s.connSlots }()
-	default:
-		_ = conn.Close()
-		return
-	}
-	c := &handedConn{Conn: conn, done: make(chan struct{})}
-	if !s.listener.hand(c) {
-		_ = conn.Close()
-		return
-	}
-	select {
-	case <-c.done:
-	case <-s.listener.done: // the server may have taken it when it was closed already
-		_ = c.Close()
-	}
-}
+func (s *Session) Serve(conn net.Conn) { s.server.Serve(conn) }
 
 // View is what the session saw up to now.
 func (s *Session) View() runtimes.GatewayView {
@@ -144,8 +111,7 @@ func (s *Session) Close() error {
 		s.mu.Lock()
 		s.closed = true
 		s.mu.Unlock()
-		_ = s.server.Close()
-		s.listener.shut()
+		s.server.Close()
 		s.active.Wait()
 		s.gw.sessions.remove(s)
 		if s.recorder != nil {
