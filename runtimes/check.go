@@ -3,6 +3,7 @@ package runtimes
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +12,15 @@ import (
 
 // Has reports whether the runtime has feature.
 func (d Description) Has(feature Feature) bool { return slices.Contains(d.Features, feature) }
+
+// ValidSession reports whether id has the form of the runtime's session ids.
+func (d Description) ValidSession(id string) bool {
+	if d.Sessions == "" {
+		return validUUID(id)
+	}
+	whole, err := regexp.MatchString("^(?:"+d.Sessions+")$", id)
+	return err == nil && whole
+}
 
 // need is one feature with the words for it in a workflow and in an error.
 type need struct {
@@ -68,10 +78,11 @@ func CheckTask(rt Runtime, task Task) error {
 	if task.Fork && task.Resume == "" {
 		problems = append(problems, "a session can only be forked when it is resumed: name the session to go on from")
 	}
-	for _, id := range []string{task.SessionID, task.Resume} {
-		if id != "" && !validUUID(id) {
-			problems = append(problems, fmt.Sprintf("session id %q is not a UUID such as 3f2b6c1e-8a4d-4f7b-9c2e-5d1a0b7e6f43", id))
-		}
+	if id := task.SessionID; id != "" && !validUUID(id) {
+		problems = append(problems, fmt.Sprintf("session id %q is not a UUID such as 3f2b6c1e-8a4d-4f7b-9c2e-5d1a0b7e6f43", id))
+	}
+	if id := task.Resume; id != "" && !d.ValidSession(id) {
+		problems = append(problems, fmt.Sprintf("session id %q is none of runtime %s: expected one that an earlier run of it gave as session-id", id, d.Name))
 	}
 	return join(problems)
 }

@@ -47,6 +47,12 @@ type Description struct {
 	Engine   string // "claude", "anthropic"
 	API      string // "anthropic", "openai", "gemini": what it speaks to the gateway
 	Features []Feature
+	// Sessions is the regular expression that a whole session id of the agent
+	// matches; empty: a UUID.
+	Sessions string
+	// NamesSessions says that the agent names its new sessions itself:
+	// Task.SessionID then names the task's own files only.
+	NamesSessions bool
 }
 
 // Feature is something a step may need of its runtime.
@@ -93,7 +99,7 @@ type Task struct {
 	// Credential is what the gateway wants to see from this box.
 	Credential Credential
 	// SessionID is minted for a new session (a UUID). Resume is the session
-	// to go on from; Fork makes it a new one under SessionID.
+	// to go on from, as a Result named it; Fork makes it a new one.
 	SessionID string
 	Resume    string
 	Fork      bool

@@ -1,11 +1,106 @@
 package runtimes
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/runtimes/schema"
 )
+
+// Claim is what an agent's own records say of how it fared. The zero Claim is
+// of one that said nothing.
+type Claim struct {
+	Final bool // its last record came
+	Cut   bool // a record was longer than MaxLine and is lost
+	// Failure is what its last record makes of a run that failed; nil where it
+	// claims success.
+	Failure *Result
+	// Refused and Truncated say why the model stopped, where the records do.
+	Refused, Truncated bool
+	Text               string // the final answer
+	Structured         json.RawMessage
+}
+
+// Verdict weighs an agent's claim against the process's end and what the
+// gateway saw; success needs all three. Result's SessionID and Turns are the
+// caller's to set.
+func Verdict(task Task, end End, claim Claim) Result {
+	r := weigh(task, end, claim)
+	r.Text = claim.Text
+	if r.Cause == "" && task.Config.OutputSchema != nil {
+		r.Structured = claim.Structured
+	}
+	return r
+}
+
+func weigh(task Task, end End, claim Claim) Result {
+	if end.Exit.OOMKilled {
+		r, _ := ExitVerdict(end)
+		return r
+	}
+	if end.Exit.Signal == "" || end.Exit.Stopped {
+		if r, ok := GatewayVerdict(task, end.Gateway); ok {
+			return r
+		}
+	}
+	switch {
+	case !claim.Final:
+		return NoResult(end, claim.Cut)
+	case claim.Failure != nil:
+		return *claim.Failure
+	}
+	if r, ok := ExitVerdict(end); ok {
+		r.Message += " although it reported success"
+		return r
+	}
+	return succeeded(task, end.Gateway, claim)
+}
+
+// succeeded checks a claimed success against the gateway and the schema.
+func succeeded(task Task, g GatewayView, claim Claim) Result {
+	noResult := func(message, hint string) Result {
+		return Result{Cause: event.CauseNoResult, Message: message, Hint: hint}
+	}
+	switch {
+	case claim.Refused || Refusal(g.LastStop):
+		return Result{Cause: event.CauseRefused, Message: "the model declined the request: " + claim.Text, Hint: RefusedHint}
+	case task.Box.Gateway != "" && g.LastStatus == 0:
+		return noResult("the agent reported success without having asked the model anything",
+			"a prompt that is only a command of the agent does nothing here: write what the agent should do")
+	case claim.Truncated:
+		return noResult("the answer was cut at the model's output limit", "ask for a shorter answer, or for a file instead")
+	case task.Config.OutputSchema == nil:
+		return Result{}
+	}
+	wanted, err := schema.Compile(task.Config.OutputSchema)
+	switch {
+	case err != nil:
+		return noResult("output-schema: "+err.Error(), "correct the schema")
+	case claim.Structured == nil:
+		return noResult("the agent gave no structured output",
+			"say in the prompt that the answer must follow the schema")
+	}
+	if err := wanted.Validate(claim.Structured); err != nil {
+		return noResult("the structured output does not match output-schema: "+err.Error(),
+			"make the schema simpler or say in the prompt what goes where")
+	}
+	return Result{}
+}
+
+// RefusedHint is for a model that declined.
+const RefusedHint = "change the prompt or the model"
+
+// Refusal knows the stop reasons with which the vendors say that the model, or
+// a filter in front of it, declined.
+func Refusal(stop string) bool {
+	switch stop {
+	case "refusal", "content_filter", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII":
+		return true
+	}
+	return false
+}
 
 // GatewayVerdict is the failure that the gateway's last exchange proves, the
 // same for every runtime; ok is false when it proves none. Only Cause,

@@ -10,24 +10,17 @@ import (
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/runtimes/internal/jsonscan"
-	"github.com/herd-runner/herd-runner/runtimes/schema"
 )
 
 // Decode returns a decoder for one run of the CLI.
 func (Runtime) Decode(task runtimes.Task) runtimes.Decoder {
-	d := &decoder{task: task}
-	if task.Config.OutputSchema != nil {
-		d.schema, d.schemaErr = schema.Compile(task.Config.OutputSchema)
-	}
-	return d
+	return &decoder{task: task}
 }
 
 // decoder turns stream-json records into messages. What it counts is for
 // people; tokens and money are the gateway's.
 type decoder struct {
-	task      runtimes.Task
-	schema    *schema.Schema
-	schemaErr error
+	task runtimes.Task
 
 	sessionID string
 	last      *result // a run has several results when background tasks end late

@@ -93,41 +93,22 @@ func (d *decoder) result(rec record) []event.Message {
 }
 
 // Finish weighs the CLI's own word against the process's end and what the
-// gateway saw. Success needs all three.
+// gateway saw.
 func (d *decoder) Finish(end runtimes.End) runtimes.Result {
-	verdict := d.verdict(end)
+	claim := runtimes.Claim{Final: d.last != nil, Cut: d.cut}
+	if d.last != nil {
+		claim.Text, claim.Structured = d.last.text(), d.last.structured
+		claim.Refused = d.last.stopReason == "refusal"
+		claim.Truncated = d.last.stopReason == "max_tokens"
+		if d.last.isError || d.last.subtype != "success" {
+			failure := d.failed(end)
+			claim.Failure = &failure
+		}
+	}
+	verdict := runtimes.Verdict(d.task, end, claim)
 	verdict.SessionID = d.sessionID
 	verdict.Turns = d.turns
-	if d.last != nil {
-		verdict.Text = d.last.text()
-		if verdict.Cause == "" && d.schema != nil {
-			verdict.Structured = d.last.structured
-		}
-	}
 	return verdict
-}
-
-func (d *decoder) verdict(end runtimes.End) runtimes.Result {
-	if end.Exit.OOMKilled {
-		r, _ := runtimes.ExitVerdict(end)
-		return r
-	}
-	if end.Exit.Signal == "" || end.Exit.Stopped {
-		if r, ok := runtimes.GatewayVerdict(d.task, end.Gateway); ok {
-			return r
-		}
-	}
-	switch {
-	case d.last == nil:
-		return runtimes.NoResult(end, d.cut)
-	case d.last.isError || d.last.subtype != "success":
-		return d.failed(end)
-	}
-	if r, ok := runtimes.ExitVerdict(end); ok {
-		r.Message += " although it reported success"
-		return r
-	}
-	return d.succeeded(end.Gateway)
 }
 
 // failed is a run whose last result record is an error.
@@ -147,8 +128,8 @@ func (d *decoder) failed(end runtimes.End) runtimes.Result {
 	case "error_max_structured_output_retries":
 		return fail(event.CauseNoResult, "the model did not keep to output-schema: make the schema simpler or say in the prompt what goes where")
 	}
-	if d.last.stopReason == "refusal" || end.Gateway.LastStop == "refusal" {
-		return fail(event.CauseRefused, refusedHint)
+	if d.last.stopReason == "refusal" || runtimes.Refusal(end.Gateway.LastStop) {
+		return fail(event.CauseRefused, runtimes.RefusedHint)
 	}
 	if d.last.terminalReason == "prompt_too_long" {
 		return fail(event.CauseExitCode, "shorten the prompt, or have the agent read less")
@@ -170,34 +151,4 @@ func (d *decoder) failed(end runtimes.End) runtimes.Result {
 		return fail(event.CauseExitCode, "the session to go on from is not in this box's HOME")
 	}
 	return fail(event.CauseExitCode, "`herd-runner logs RUN JOB/STEP` shows its whole output")
-}
-
-const refusedHint = "the model declined the request: change the prompt or the model"
-
-// succeeded checks a claimed success against the gateway and the schema.
-func (d *decoder) succeeded(g runtimes.GatewayView) runtimes.Result {
-	noResult := func(message, hint string) runtimes.Result {
-		return runtimes.Result{Cause: event.CauseNoResult, Message: message, Hint: hint}
-	}
-	switch {
-	case d.last.stopReason == "refusal" || g.LastStop == "refusal":
-		return runtimes.Result{Cause: event.CauseRefused, Message: "the model declined the request: " + d.last.text(), Hint: refusedHint}
-	case d.task.Box.Gateway != "" && g.LastStatus == 0:
-		return noResult("the agent reported success without having asked the model anything",
-			"a prompt that is only a slash command of the CLI does nothing here: write what the agent should do")
-	case d.last.stopReason == "max_tokens":
-		return noResult("the answer was cut at the model's output limit", "ask for a shorter answer, or for a file instead")
-	case d.schemaErr != nil:
-		return noResult("output-schema: "+d.schemaErr.Error(), "correct the schema")
-	case d.schema == nil:
-		return runtimes.Result{}
-	case d.last.structured == nil:
-		return noResult("the agent gave no structured output",
-			"the model did not call the tool for it: say in the prompt that the answer must follow the schema")
-	}
-	if err := d.schema.Validate(d.last.structured); err != nil {
-		return noResult("the structured output does not match output-schema: "+err.Error(),
-			"make the schema simpler or say in the prompt what goes where")
-	}
-	return runtimes.Result{}
 }

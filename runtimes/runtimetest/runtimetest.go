@@ -28,18 +28,23 @@ type Fixtures struct {
 	Structured []byte
 	// Result is one line that claims success, to be forged with.
 	Result string
+	// Session is an id to resume where the runtime's are no UUIDs.
+	Session string
 }
 
 // Run runs the suite for rt.
 func Run(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
+	if fx.Session == "" {
+		fx.Session = OldSession
+	}
 	t.Run("describe", func(t *testing.T) { describe(t, rt) })
 	t.Run("prompt is data", func(t *testing.T) { promptIsData(t, rt) })
 	t.Run("credential stays out of argv and files", func(t *testing.T) { credential(t, rt) })
-	t.Run("same task, same command", func(t *testing.T) { same(t, rt) })
-	t.Run("user text is no flag", func(t *testing.T) { noFlag(t, rt) })
+	t.Run("same task, same command", func(t *testing.T) { same(t, rt, fx) })
+	t.Run("user text is no flag", func(t *testing.T) { noFlag(t, rt, fx) })
 	t.Run("routing is the runner's", func(t *testing.T) { routing(t, rt) })
-	t.Run("features are honoured", func(t *testing.T) { features(t, rt) })
-	t.Run("sessions", func(t *testing.T) { sessions(t, rt) })
+	t.Run("features are honoured", func(t *testing.T) { features(t, rt, fx) })
+	t.Run("sessions", func(t *testing.T) { sessions(t, rt, fx) })
 	t.Run("success", func(t *testing.T) { success(t, rt, fx) })
 	t.Run("success never by default", func(t *testing.T) { noDefault(t, rt, fx) })
 	t.Run("forged results", func(t *testing.T) { forged(t, rt, fx) })
@@ -180,26 +185,26 @@ func credential(t *testing.T, rt runtimes.Runtime) {
 	}
 }
 
-func full(rt runtimes.Runtime) runtimes.Task {
+func full(rt runtimes.Runtime, fx Fixtures) runtimes.Task {
 	task := Task()
 	task.Config = runtimes.Config{Model: "some-model", FallbackModel: "other-model", Env: map[string]string{"B": "2", "A": "1", "C": "3"}}
 	for _, f := range rt.Describe().Features {
-		ask(&task, f)
+		ask(&task, f, fx)
 	}
 	task.Resume, task.Fork = "", false
 	return task
 }
 
 // ask makes task need f.
-func ask(task *runtimes.Task, f runtimes.Feature) {
+func ask(task *runtimes.Task, f runtimes.Feature, fx Fixtures) {
 	cfg := &task.Config
 	switch f {
 	case runtimes.FeatureOutputSchema:
 		cfg.OutputSchema = json.RawMessage(`{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}`)
 	case runtimes.FeatureResume:
-		task.Resume = OldSession
+		task.Resume = fx.Session
 	case runtimes.FeatureFork:
-		task.Resume, task.Fork = OldSession, true
+		task.Resume, task.Fork = fx.Session, true
 	case runtimes.FeatureMCP:
 		cfg.MCPServers = json.RawMessage(`{"z":{"command":"zed"},"a":{"command":"ay"}}`)
 	case runtimes.FeatureMaxTurns:
@@ -213,10 +218,10 @@ func ask(task *runtimes.Task, f runtimes.Feature) {
 	}
 }
 
-func same(t *testing.T, rt runtimes.Runtime) {
-	want := command(t, rt, full(rt))
+func same(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
+	want := command(t, rt, full(rt, fx))
 	for range 20 {
-		if diff := cmp.Diff(want, command(t, rt, full(rt))); diff != "" {
+		if diff := cmp.Diff(want, command(t, rt, full(rt, fx))); diff != "" {
 			t.Fatalf("the same task gives another command:\n%s", diff)
 		}
 	}
@@ -231,9 +236,9 @@ func same(t *testing.T, rt runtimes.Runtime) {
 }
 
 // noFlag: whatever a person writes as a value is never an argument of its own.
-func noFlag(t *testing.T, rt runtimes.Runtime) {
+func noFlag(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	const evil = "--XEVILX"
-	task := full(rt)
+	task := full(rt, fx)
 	task.Config.Model, task.Config.FallbackModel = evil, evil
 	task.Config.AllowedTools, task.Config.DeniedTools = []string{evil}, []string{evil}
 	task.Config.SystemPrompt, task.Config.AppendSystemPrompt = evil, evil
@@ -277,14 +282,14 @@ func routing(t *testing.T, rt runtimes.Runtime) {
 }
 
 // features: what is declared changes the command, what is not is an error.
-func features(t *testing.T, rt runtimes.Runtime) {
+func features(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	plain := command(t, rt, Task())
 	for _, f := range []runtimes.Feature{
 		runtimes.FeatureOutputSchema, runtimes.FeatureResume, runtimes.FeatureFork, runtimes.FeatureMCP,
 		runtimes.FeatureMaxTurns, runtimes.FeatureMaxCost, runtimes.FeatureTools, runtimes.FeatureSystemPrompt,
 	} {
 		task := Task()
-		ask(&task, f)
+		ask(&task, f, fx)
 		cmd, err := rt.Command(task)
 		switch declared := rt.Describe().Has(f); {
 		case !declared && err == nil:
@@ -312,23 +317,27 @@ func features(t *testing.T, rt runtimes.Runtime) {
 	}
 }
 
-func sessions(t *testing.T, rt runtimes.Runtime) {
+func sessions(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	mentions := func(cmd runtimes.Command, id string) bool {
 		return strings.Contains(strings.Join(cmd.Argv, "\x00"), id) || bytes.Contains(cmd.Stdin, []byte(id))
 	}
-	if cmd := command(t, rt, Task()); !mentions(cmd, NewSession) {
+	d := rt.Describe()
+	if cmd := command(t, rt, Task()); !d.NamesSessions && !mentions(cmd, NewSession) {
 		t.Error("a new session does not get its id")
 	}
+	if !d.ValidSession(fx.Session) {
+		t.Errorf("the fixture's session id %q is none of the runtime", fx.Session)
+	}
 	task := Task()
-	task.Resume = OldSession
-	if rt.Describe().Has(runtimes.FeatureResume) {
-		if cmd := command(t, rt, task); !mentions(cmd, OldSession) {
+	task.Resume = fx.Session
+	if d.Has(runtimes.FeatureResume) {
+		if cmd := command(t, rt, task); !mentions(cmd, fx.Session) {
 			t.Error("resume does not name the session")
 		}
 	}
-	if task.Fork = true; rt.Describe().Has(runtimes.FeatureFork) {
-		if cmd := command(t, rt, task); !mentions(cmd, OldSession) || !mentions(cmd, NewSession) {
-			t.Error("a fork must name the old and the new session")
+	if task.Fork = true; d.Has(runtimes.FeatureFork) {
+		if cmd := command(t, rt, task); !mentions(cmd, fx.Session) || !d.NamesSessions && !mentions(cmd, NewSession) {
+			t.Error("a fork must name the old session, and the new one where it can")
 		}
 	}
 	task = Task()

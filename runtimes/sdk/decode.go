@@ -8,22 +8,15 @@ import (
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/runtimes/internal/jsonscan"
-	"github.com/herd-runner/herd-runner/runtimes/schema"
 )
 
 // Decode returns a decoder for one run of the loop.
 func (Runtime) Decode(task runtimes.Task) runtimes.Decoder {
-	d := &decoder{task: task}
-	if task.Config.OutputSchema != nil {
-		d.schema, d.schemaErr = schema.Compile(task.Config.OutputSchema)
-	}
-	return d
+	return &decoder{task: task}
 }
 
 type decoder struct {
-	task      runtimes.Task
-	schema    *schema.Schema
-	schemaErr error
+	task runtimes.Task
 
 	sessionID string
 	last      *Record
@@ -96,41 +89,21 @@ func (d *decoder) Line(line []byte) []event.Message {
 }
 
 // Finish weighs the loop's own word against the process's end and what the
-// gateway saw. Success needs all three.
+// gateway saw.
 func (d *decoder) Finish(end runtimes.End) runtimes.Result {
-	verdict := d.verdict(end)
-	verdict.SessionID = d.sessionID
+	claim := runtimes.Claim{Final: d.last != nil, Cut: d.cut}
+	turns := 0
 	if d.last != nil {
-		verdict.Text = d.last.Text
-		verdict.Turns = max(d.last.Turns, 0)
-		if verdict.Cause == "" && d.schema != nil {
-			verdict.Structured = jsonscan.Clean(d.last.Structured)
+		claim.Text, claim.Structured = d.last.Text, jsonscan.Clean(d.last.Structured)
+		turns = max(d.last.Turns, 0)
+		if d.last.Cause != "" {
+			claim.Failure = &runtimes.Result{Cause: known(d.last.Cause), Message: d.last.Message, Hint: d.last.Hint}
 		}
 	}
+	verdict := runtimes.Verdict(d.task, end, claim)
+	verdict.SessionID = d.sessionID
+	verdict.Turns = turns
 	return verdict
-}
-
-func (d *decoder) verdict(end runtimes.End) runtimes.Result {
-	if end.Exit.OOMKilled {
-		r, _ := runtimes.ExitVerdict(end)
-		return r
-	}
-	if end.Exit.Signal == "" || end.Exit.Stopped {
-		if r, ok := runtimes.GatewayVerdict(d.task, end.Gateway); ok {
-			return r
-		}
-	}
-	if d.last == nil {
-		return runtimes.NoResult(end, d.cut)
-	}
-	if d.last.Cause != "" {
-		return runtimes.Result{Cause: known(d.last.Cause), Message: d.last.Message, Hint: d.last.Hint}
-	}
-	if r, ok := runtimes.ExitVerdict(end); ok {
-		r.Message += " although it reported success"
-		return r
-	}
-	return d.succeeded(end.Gateway)
 }
 
 // known keeps a record from inventing causes, or those only the runner gives.
@@ -141,30 +114,4 @@ func known(c event.Cause) event.Cause {
 		return c
 	}
 	return event.CauseExitCode
-}
-
-func (d *decoder) succeeded(g runtimes.GatewayView) runtimes.Result {
-	noResult := func(message, hint string) runtimes.Result {
-		return runtimes.Result{Cause: event.CauseNoResult, Message: message, Hint: hint}
-	}
-	switch {
-	case g.LastStop == "refusal":
-		return runtimes.Result{Cause: event.CauseRefused, Message: "the model declined the request: " + d.last.Text,
-			Hint: "the model declined the request: change the prompt or the model"}
-	case d.task.Box.Gateway != "" && g.LastStatus == 0:
-		return noResult("the agent reported success without having asked the model anything",
-			"`herd-runner logs RUN JOB/STEP` shows what it did")
-	case d.schemaErr != nil:
-		return noResult("output-schema: "+d.schemaErr.Error(), "correct the schema")
-	case d.schema == nil:
-		return runtimes.Result{}
-	case d.last.Structured == nil:
-		return noResult("the agent gave no structured output",
-			"say in the prompt that the answer must follow the schema")
-	}
-	if err := d.schema.Validate(d.last.Structured); err != nil {
-		return noResult("the structured output does not match output-schema: "+err.Error(),
-			"make the schema simpler or say in the prompt what goes where")
-	}
-	return runtimes.Result{}
 }
