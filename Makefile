@@ -1,7 +1,7 @@
 # Each target is a script: scripts/ and bench/ say what they need and install it
 # where they can.
 .DEFAULT_GOAL := help
-.PHONY: demo test check bench soak record image build clean help
+.PHONY: demo test check bench soak record image image-all build clean help
 
 demo: image build ## a workflow of agents mends a small repository, in containers, with replayed models
 	@scripts/demo.sh
@@ -24,6 +24,9 @@ soak: image build ## the whole suite again and again; SOAK_ROUNDS=5
 image: ## the agent image, a local tag; also starts the engine where it can
 	@scripts/engine.sh
 	@scripts/agent-image.sh
+
+image-all: image ## the same with every engine, as herd-runner/agent:all
+	@scripts/agent-image.sh all
 
 build: ## bin/herd-runner
 	@CGO_ENABLED=0 go build -trimpath -o bin/herd-runner ./cmd/herd-runner

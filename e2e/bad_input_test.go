@@ -27,7 +27,7 @@ func TestRefusedBeforeAnythingStarts(t *testing.T) {
 	}{
 		{"an image of ours that was not built",
 			"on: workflow_dispatch\njobs: {a: {steps: [{run: touch ran.txt, docker: herd-runner/not-there}]}}\n",
-			nil, nil, 3, []string{`"herd-runner/not-there"`, "make image"}},
+			nil, nil, 3, []string{`"herd-runner/not-there"`, "herd-runner image build"}},
 		{"an image that may not be pulled",
 			"on: workflow_dispatch\njobs: {a: {steps: [{run: touch ran.txt}, {run: 'true', docker: {image: 'nobody/has:this', pull: never}}]}}\n",
 			nil, nil, 3, []string{`"nobody/has:this"`, "docker pull nobody/has:this"}},

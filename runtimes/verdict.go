@@ -209,7 +209,7 @@ func ExitVerdict(end End) (r Result, ok bool) {
 		return Result{Cause: event.CauseExitCode, Message: "the agent was ended by signal " + exit.Signal, Hint: hint}, true
 	case exit.Code == 127:
 		return Result{Cause: event.CauseExitCode, Message: withStderr("the agent could not be started: exit code 127", end.Stderr),
-			Hint: "the image has no such program: use herd-runner/agent (built by `make image`), or put the program into yours"}, true
+			Hint: "the image has no such program: use herd-runner/agent (herd-runner image build), or put the program into yours"}, true
 	case exit.Code != 0:
 		return Result{Cause: event.CauseExitCode, Message: withStderr(fmt.Sprintf("the agent ended with exit code %d", exit.Code), end.Stderr),
 			Hint: "`herd-runner logs RUN JOB/STEP` shows its whole output"}, true

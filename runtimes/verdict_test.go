@@ -76,7 +76,7 @@ func TestExitVerdict(t *testing.T) {
 		{"oom", runtimes.End{Exit: sandbox.Exit{Code: 137, Signal: "KILL", OOMKilled: true}}, event.CauseOOM, "memory"},
 		{"signal", runtimes.End{Exit: sandbox.Exit{Code: 139, Signal: "SEGV"}}, event.CauseExitCode, "signal SEGV"},
 		{"signal after a tool's oom", runtimes.End{Exit: sandbox.Exit{Code: 134, Signal: "ABRT", ToolOOM: true}}, event.CauseExitCode, "raise `memory:`"},
-		{"not found", runtimes.End{Exit: sandbox.Exit{Code: 127}}, event.CauseExitCode, "make image"},
+		{"not found", runtimes.End{Exit: sandbox.Exit{Code: 127}}, event.CauseExitCode, "herd-runner image build"},
 		{"code and words", runtimes.End{Exit: sandbox.Exit{Code: 1}, Stderr: []byte("noise\nerror: unknown option '--x'\n\n")}, event.CauseExitCode, "exit code 1: error: unknown option"},
 		{"code and garbage", runtimes.End{Exit: sandbox.Exit{Code: 1}, Stderr: []byte(strings.Repeat("\xff\x00é", 1000))}, event.CauseExitCode, "…"},
 	}

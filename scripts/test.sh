@@ -14,6 +14,7 @@ if ! have git gcc; then apt_install git gcc libc6-dev; fi
 "$here/check.sh"
 "$here/engine.sh"
 "$here/agent-image.sh"
+"$here/agent-image.sh" all
 make --no-print-directory build
 
 # The reaper image of testcontainers lives on a hub, which may be out of reach;

@@ -107,7 +107,7 @@ func (a *App) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
-		a.psCommand(), a.showCommand(), a.logsCommand(), a.whyCommand(), a.doctorCommand(), a.schemaCommand(), a.versionCommand(),
+		a.psCommand(), a.showCommand(), a.logsCommand(), a.whyCommand(), a.imageCommand(), a.doctorCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	return root
 }

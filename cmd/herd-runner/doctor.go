@@ -80,7 +80,7 @@ func (a *App) examineEngine(ctx context.Context) []finding {
 	case err != nil:
 		image.ok, image.said = false, err.Error()
 	case !ok:
-		image.ok, image.said, image.advice = false, "no "+defaultImage, "build it with `make image` in herd-runner's source, or name another one in docker.image"
+		image.ok, image.said, image.advice = false, "no "+defaultImage, "build it: herd-runner image build; or name another one in docker.image"
 	default:
 		image.said = defaultImage + " " + id
 	}

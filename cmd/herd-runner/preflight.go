@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/report"
+	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/steps"
 	"github.com/herd-runner/herd-runner/workflow"
@@ -73,9 +74,10 @@ func (c *stepCheck) run() []sandbox.Spec {
 	d, known := c.docker()
 	host := known && d.Host
 	c.boxes = c.boxes || !host
+	engine := ""
 	if c.step.IsAgent() {
 		c.agents = true
-		c.agent()
+		engine = c.agent()
 	}
 	mode, err := workflow.DecodeWorkspace(c.step.Workspace, c.eval)
 	if err == nil && mode != "" && mode != "shared" && mode != "ro" {
@@ -84,7 +86,11 @@ func (c *stepCheck) run() []sandbox.Spec {
 	if !known || host {
 		return nil
 	}
-	return []sandbox.Spec{steps.BoxSpec(d, sandbox.Layout{}, defaultImage)}
+	spec := steps.BoxSpec(d, sandbox.Layout{}, defaultImage)
+	if engine != "" {
+		c.agentBoxes = append(c.agentBoxes, agentBox{c.step, engine, spec.Image})
+	}
+	return []sandbox.Spec{spec}
 }
 
 func (c *stepCheck) docker() (workflow.Docker, bool) {
@@ -104,8 +110,9 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 	return d, true
 }
 
-// agent checks the runtime and the prompt file of an agent step.
-func (c *stepCheck) agent() {
+// agent checks the runtime and the prompt file of an agent step. It returns the
+// engine whose program the box must have; "" for none, or where it is not known.
+func (c *stepCheck) agent() (engine string) {
 	r, err := workflow.DecodeRuntime(c.step.Runtime, c.eval)
 	if err == nil {
 		for key, said := range map[string]bool{"session": r.Session != "", "base-url": r.BaseURL != ""} {
@@ -113,19 +120,23 @@ func (c *stepCheck) agent() {
 				c.add(c.step.Runtime, fmt.Errorf("runtime.%s is not supported yet", key), "remove it")
 			}
 		}
-		if _, err := c.pickRuntime(steps.RuntimeConfig(r)); err != nil {
+		rt, err := c.pickRuntime(steps.RuntimeConfig(r))
+		if err != nil {
 			c.add(c.step.Runtime, err, report.Hint(err))
+		} else if d := rt.Describe(); d.Type == runtimes.TypeCLI {
+			engine = d.Engine
 		}
 	}
 	if c.step.PromptFile != nil {
 		name, err := workflow.EvalString(c.step.PromptFile, c.envOf(c.step.PromptFile))
 		if err != nil {
-			return // depends on the run
+			return engine // depends on the run
 		}
 		if _, err := steps.ReadPromptFile(c.dir, name); err != nil {
 			c.add(c.step.PromptFile, err, "")
 		}
 	}
+	return engine
 }
 
 func (c *stepCheck) add(at *workflow.Value, err error, hint string) {

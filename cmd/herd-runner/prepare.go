@@ -43,8 +43,10 @@ type prepared struct {
 	specs    []sandbox.Spec // of the boxes that are known before the run
 	// specSteps are the steps that the specs are of.
 	specSteps []*workflow.Step
-	app       *App
-	describe  []string // for --dry-run
+	// agentBoxes are the agent steps in boxes that are known before the run.
+	agentBoxes []agentBox
+	app        *App
+	describe   []string // for --dry-run
 }
 
 // prepare reads and checks everything that can be checked before a run starts.
@@ -118,6 +120,11 @@ func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 			problems = append(problems, p.boxProblem(p.specSteps[i], err))
 		}
 	}
+	lacking, err := p.lackingImages(ctx, p.backends.docker)
+	if err != nil {
+		return errors.Join(infra(err), p.backends.close(ctx))
+	}
+	problems = append(problems, lacking...)
 	if a.show(p.workflow, problems) != nil {
 		return errors.Join(shown(exitInfra), p.backends.close(ctx))
 	}

@@ -386,7 +386,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		kind sandbox.Kind
 		hint string
 	}{
-		"agent image": {with(func(s *sandbox.Spec) { s.Image = "herd-runner/no-such" }), sandbox.KindImage, "make image"},
+		"agent image": {with(func(s *sandbox.Spec) { s.Image = "herd-runner/no-such" }), sandbox.KindImage, "herd-runner image build"},
 		"never":       {with(func(s *sandbox.Spec) { s.Image, s.Pull = "no.such.registry.invalid/x", "never" }), sandbox.KindImage, "docker pull"},
 		"image name":  {with(func(s *sandbox.Spec) { s.Image = "Not An Image" }), sandbox.KindConfig, ""},
 		"source":      {with(func(s *sandbox.Spec) { s.Mounts[0].Source = "/no/such/dir" }), sandbox.KindAccess, ""},

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
 	imagetypes "github.com/docker/docker/api/types/image"
 
 	"github.com/herd-runner/herd-runner/sandbox"
@@ -22,6 +24,8 @@ type image struct {
 	id   string
 	name string // with digest where known
 	env  []string
+	// labels say what is in it.
+	labels map[string]string
 }
 
 type imageCache struct {
@@ -33,6 +37,42 @@ type imageCache struct {
 func (b *Backend) HasImage(ctx context.Context, ref string) (id string, ok bool, err error) {
 	img, ok, err := b.inspect(ctx, ref)
 	return img.id, ok, err
+}
+
+// ImageLabels are the labels of an image; nil where it is not there.
+func (b *Backend) ImageLabels(ctx context.Context, ref string) (map[string]string, error) {
+	img, _, err := b.inspect(ctx, ref)
+	return img.labels, err
+}
+
+// Image is one that the engine has.
+type Image struct {
+	ID      string
+	Tags    []string // sorted
+	Labels  map[string]string
+	Size    int64 // bytes
+	Created time.Time
+}
+
+// Images lists the images with a label that have a name, by their first one.
+func (b *Backend) Images(ctx context.Context, label string) ([]Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got, err := b.api.ImageList(ctx, imagetypes.ListOptions{Filters: filters.NewArgs(filters.Arg("label", label))})
+	if err != nil {
+		return nil, fail(sandbox.KindEngine, "list images", err)
+	}
+	var list []Image
+	for _, s := range got {
+		tags := slices.DeleteFunc(s.RepoTags, func(tag string) bool { return tag == "<none>:<none>" })
+		if len(tags) == 0 {
+			continue
+		}
+		slices.Sort(tags)
+		list = append(list, Image{ID: s.ID, Tags: tags, Labels: s.Labels, Size: s.Size, Created: time.Unix(s.Created, 0)})
+	}
+	slices.SortFunc(list, func(x, y Image) int { return strings.Compare(x.Tags[0], y.Tags[0]) })
+	return list, nil
 }
 
 func (b *Backend) inspect(ctx context.Context, ref string) (image, bool, error) {
@@ -60,7 +100,7 @@ func (b *Backend) inspect(ctx context.Context, ref string) (image, bool, error) 
 		break
 	}
 	if got.Config != nil {
-		img.env = got.Config.Env
+		img.env, img.labels = got.Config.Env, got.Config.Labels
 	}
 	return img, true, nil
 }
@@ -101,10 +141,22 @@ func pullable(s sandbox.Spec) bool {
 	return s.Pull != "never" && !localImage(s.Image) && !strings.HasPrefix(s.Image, "sha256:")
 }
 
+// buildCommand makes a local image: tags of the agent image are sets of engines.
+func buildCommand(ref string) string {
+	name, tag, _ := strings.Cut(ref, ":")
+	switch {
+	case name != "herd-runner/agent":
+		return "herd-runner image build --tag " + ref
+	case tag == "" || tag == "latest":
+		return "herd-runner image build"
+	}
+	return "herd-runner image build --engines " + strings.ReplaceAll(tag, "-", ",")
+}
+
 func noImage(s sandbox.Spec) error {
 	hint := fmt.Sprintf("pull it (docker pull %s), or leave pull: never out", s.Image)
 	if localImage(s.Image) {
-		hint = "build the agent image with `make image`, or name another one in docker.image"
+		hint = "build it: " + buildCommand(s.Image) + "; or name another one in docker.image"
 	}
 	return &sandbox.Error{Kind: sandbox.KindImage, Op: "find image", Advice: hint, Err: fmt.Errorf("the engine has no image %q", s.Image)}
 }
