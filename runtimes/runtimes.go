@@ -42,11 +42,14 @@ const MaxLine = 16 << 20
 
 // Description is what a runtime can do; `herd-runner runtimes` prints it.
 type Description struct {
-	Name     string // "claude"
-	Type     string // "cli" or "sdk"
-	Engine   string // "claude", "anthropic"
-	API      string // "anthropic", "openai", "gemini": what it speaks to the gateway
-	Features []Feature
+	Name   string // "claude"
+	Type   string // "cli" or "sdk"
+	Engine string // "claude", "anthropic"
+	API    string // what it speaks to the gateway
+	// OtherAPIs are those it can speak instead, or as well, where the model
+	// says so: see APIsFor.
+	OtherAPIs []string
+	Features  []Feature
 	// Sessions is the regular expression that a whole session id of the agent
 	// matches; empty: a UUID.
 	Sessions string
@@ -54,6 +57,13 @@ type Description struct {
 	// Task.SessionID then names the task's own files only.
 	NamesSessions bool
 }
+
+// The APIs that runtimes speak and the gateway serves.
+const (
+	APIAnthropic = "anthropic" // Messages
+	APIOpenAI    = "openai"    // Responses and Chat Completions
+	APIGemini    = "gemini"    // generateContent
+)
 
 // Feature is something a step may need of its runtime.
 type Feature string
@@ -136,6 +146,7 @@ type End struct {
 // GatewayView is what the gateway saw of one agent run.
 type GatewayView struct {
 	Usage event.Usage
+	API   string // of the last exchange
 	// LastStatus and LastReason are of the last exchange: HTTP status (0: no
 	// exchange) and the gateway's own reason for a refusal
 	// ("budget_exhausted", "model", "auth", "replay_miss", …).

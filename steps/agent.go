@@ -114,7 +114,7 @@ type driven struct {
 
 func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life) (ModelSession, func() error, error) {
 	model, done, err := s.OpenModel(AgentRun{
-		Job: s.leg.leg.ID, Step: s.id(), Attempt: s.attempt, API: rt.Describe().API, Config: cfg,
+		Job: s.leg.leg.ID, Step: s.id(), Attempt: s.attempt, APIs: rt.Describe().APIsFor(cfg.Model), Config: cfg,
 		Emit: func(c event.ModelCall) { s.emit(event.Event{Type: event.Exchange, Exchange: &c}) },
 	})
 	if err != nil {

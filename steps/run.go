@@ -99,7 +99,7 @@ type Workspace interface {
 type AgentRun struct {
 	Job, Step string
 	Attempt   int
-	API       string // runtimes.Description.API
+	APIs      []string // runtimes.Description.APIsFor the model
 	Config    runtimes.Config
 	Emit      func(event.ModelCall)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/herd-runner/herd-runner/internal/gateway"
+	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/sandbox/docker"
 )
@@ -97,7 +98,7 @@ func (a *App) describeEngine(ctx context.Context, backend *docker.Backend) findi
 
 func (a *App) examineCredentials(ctx context.Context) finding {
 	home, _ := os.UserHomeDir()
-	c, err := gateway.FromEnvironment(a.Getenv, home)(ctx)
+	c, err := gateway.FromEnvironment(a.Getenv, home)(ctx, runtimes.APIAnthropic)
 	if err != nil {
 		return finding{what: "credentials", said: err.Error(), advice: "without one, workflows with agents run only with --replay"}
 	}

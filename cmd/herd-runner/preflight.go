@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/report"
@@ -120,11 +121,16 @@ func (c *stepCheck) agent() (engine string) {
 				c.add(c.step.Runtime, fmt.Errorf("runtime.%s is not supported yet", key), "remove it")
 			}
 		}
-		rt, err := c.pickRuntime(steps.RuntimeConfig(r))
+		cfg := steps.RuntimeConfig(r)
+		rt, err := c.pickRuntime(cfg)
 		if err != nil {
 			c.add(c.step.Runtime, err, report.Hint(err))
-		} else if d := rt.Describe(); d.Type == runtimes.TypeCLI {
-			engine = d.Engine
+		} else {
+			d := rt.Describe()
+			if d.Type == runtimes.TypeCLI {
+				engine = d.Engine
+			}
+			c.needs(d.APIsFor(cfg.Model))
 		}
 	}
 	if c.step.PromptFile != nil {
@@ -137,6 +143,14 @@ func (c *stepCheck) agent() (engine string) {
 		}
 	}
 	return engine
+}
+
+// needs notes whose API the step speaks. Of several the first may be one that
+// it never asks: then the gateway looks when the step starts.
+func (c *stepCheck) needs(apis []string) {
+	if len(apis) == 1 && !slices.Contains(c.apis, apis[0]) {
+		c.apis = append(c.apis, apis[0])
+	}
 }
 
 func (c *stepCheck) add(at *workflow.Value, err error, hint string) {

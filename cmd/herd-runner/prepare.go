@@ -40,6 +40,7 @@ type prepared struct {
 	backends *backends
 	boxes    bool // some step runs in a box
 	agents   bool
+	apis     []string       // that agent steps speak, as far as it is known before the run
 	specs    []sandbox.Spec // of the boxes that are known before the run
 	// specSteps are the steps that the specs are of.
 	specSteps []*workflow.Step
@@ -88,7 +89,7 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 		if p.gateway, err = newGateway(a, p); err != nil {
 			return nil, problem("%w", err)
 		}
-		if err := p.gateway.Preflight(ctx, certainLanes(nil, p.plan)...); err != nil {
+		if err := p.gateway.Preflight(ctx, p.apis, certainLanes(nil, p.plan)...); err != nil {
 			return nil, problem("%w", err)
 		}
 	}

@@ -142,7 +142,7 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 	}
 	o := gateway.Options{
 		Mode:        gateway.Live,
-		Upstream:    a.Getenv("ANTHROPIC_BASE_URL"),
+		Upstreams:   gateway.UpstreamsFromEnvironment(a.Getenv),
 		Credentials: masked(gateway.FromEnvironment(a.Getenv, home), p.masker),
 		Prices:      prices,
 		Redact:      p.masker.String,
@@ -164,8 +164,8 @@ const minCredential = 16
 // masked makes the real credential a secret of the run: a step on the host could
 // come by it and print it.
 func masked(source gateway.CredentialSource, masker *redact.Masker) gateway.CredentialSource {
-	return func(ctx context.Context) (gateway.Credential, error) {
-		c, err := source(ctx)
+	return func(ctx context.Context, api string) (gateway.Credential, error) {
+		c, err := source(ctx, api)
 		if len(c.Value) >= minCredential {
 			masker.Add(c.Value)
 		}
@@ -175,11 +175,12 @@ func masked(source gateway.CredentialSource, masker *redact.Masker) gateway.Cred
 
 // openModel opens the gateway's session for one attempt of an agent step.
 func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func() error, error) {
-	s, err := p.gateway.Open(
-		gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
-		gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens},
-		run.Emit,
-	)
+	s, err := p.gateway.Open(gateway.SessionOptions{
+		Lane:   gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
+		Limits: gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens},
+		APIs:   run.APIs,
+		Emit:   run.Emit,
+	})
 	if err != nil {
 		return nil, nil, err
 	}

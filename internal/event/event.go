@@ -122,6 +122,7 @@ type Usage struct {
 	OutputTokens     int64   `json:"output_tokens"`
 	CacheReadTokens  int64   `json:"cache_read_tokens,omitempty"`
 	CacheWriteTokens int64   `json:"cache_write_tokens,omitempty"`
+	ReasoningTokens  int64   `json:"reasoning_tokens,omitempty"` // part of OutputTokens
 	CostUSD          float64 `json:"cost_usd"`
 	// CostKnown is false when a model had no price; CostUSD is then a lower bound.
 	CostKnown bool `json:"cost_known"`

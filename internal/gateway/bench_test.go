@@ -38,7 +38,7 @@ func BenchmarkFirstByte(b *testing.B) {
 	}
 	b.Run("direct", func(b *testing.B) { run(b, up.URL, http.Header{}) })
 	b.Run("gateway", func(b *testing.B) {
-		box := openBox(b, newGateway(b, Options{Upstream: up.URL}), lane("a"), Limits{})
+		box := openBox(b, newGateway(b, Options{Upstreams: at(up.URL)}), lane("a"), Limits{})
 		run(b, box.url, box.request("POST", "/", "").Header)
 	})
 }
@@ -47,7 +47,7 @@ func BenchmarkFirstByte(b *testing.B) {
 func BenchmarkMeter(b *testing.B) {
 	event := []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"some words of a model\"}}\n\n")
 	b.SetBytes(int64(len(event)))
-	m := newMeter(200, "text/event-stream")
+	m := messages.newMeter(200, "text/event-stream")
 	for b.Loop() {
 		m.write(event)
 	}

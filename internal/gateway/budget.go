@@ -10,11 +10,11 @@ import (
 // admit checks a request against the session's limits and, where it may go,
 // counts it. Requests under way at the same time are admitted on what is known
 // then, so a budget can be overrun by what they cost.
-func (s *Session) admit(model, path string) *refusal {
+func (s *Session) admit(model string, asks bool) *refusal {
 	if no := s.checkModel(model); no != nil {
 		return no
 	}
-	if path != messagesPath {
+	if !asks {
 		return nil
 	}
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,16 +41,19 @@ type recording struct {
 }
 
 type recordedRequest struct {
-	Kind   string   `json:"kind"`
-	Model  string   `json:"model"`
-	Stream bool     `json:"stream"`
-	System string   `json:"system"`
-	Tools  int      `json:"tools"`
-	Depth  int      `json:"depth"`
-	Turn   []string `json:"turn"`
+	// Dialect is that of the request and its answer; empty in cassettes of a
+	// time that knew only messages.
+	Dialect string   `json:"dialect,omitempty"`
+	Kind    string   `json:"kind"`
+	Model   string   `json:"model"`
+	Stream  bool     `json:"stream"`
+	System  string   `json:"system"`
+	Tools   int      `json:"tools"`
+	Depth   int      `json:"depth"`
+	Turn    []string `json:"turn"`
 }
 
-func (r recordedRequest) key() string { return r.Kind + "\n" + strings.Join(r.Turn, "\n") }
+func (r recordedRequest) key() string { return matchKey(r.Dialect, r.Kind, r.Turn) }
 
 // recordedResponse holds its body as JSON or as lines, never both.
 type recordedResponse struct {
@@ -131,6 +135,7 @@ func (c *cassette) add(dir string) error {
 		if err := readJSON(r.file, r); err != nil {
 			return err
 		}
+		r.Request.Dialect = cmp.Or(r.Request.Dialect, messages.name)
 		if err := r.check(); err != nil {
 			return fmt.Errorf("%s: %w; record it again with --record", r.file, err)
 		}
@@ -148,6 +153,8 @@ func (r *recording) check() error {
 	switch {
 	case r.Agent == "":
 		return errors.New(`no "agent"`)
+	case dialectNamed(r.Request.Dialect) == nil:
+		return fmt.Errorf("request.dialect %q, expected one of %s", r.Request.Dialect, strings.Join(dialectNames(), ", "))
 	case r.Request.Kind == "":
 		return errors.New(`no "request.kind"`)
 	case r.Response.Status < 200 || r.Response.Status > 599:

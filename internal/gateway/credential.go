@@ -1,21 +1,25 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/herd-runner/herd-runner/runtimes"
 )
 
 // The kinds of credentials. CLIs behave differently by kind.
 const (
-	APIKey = "api-key" // x-api-key
-	OAuth  = "oauth"   // Authorization: Bearer
+	APIKey = "api-key"
+	OAuth  = "oauth" // a login's token
 )
 
 // Credential is a real credential. It never leaves the runner's process but
@@ -26,15 +30,17 @@ type Credential struct {
 	Origin string // where it was found, for the person
 	// Beta is the anthropic-beta flag a request with this credential needs.
 	Beta string
+
+	upstream *url.URL // the only place the credential is good for; nil: any
 }
 
 // oauthBeta marks requests with a Claude login's token.
 const oauthBeta = "oauth-2025-04-20"
 
-// CredentialSource gives the credential to use now. It is asked for every
-// request, so that a login renewed elsewhere is picked up, and must be safe for
-// concurrent use.
-type CredentialSource func(ctx context.Context) (Credential, error)
+// CredentialSource gives the credential to use now for an API. It is asked for
+// every request, so that a login renewed elsewhere is picked up, and must be
+// safe for concurrent use.
+type CredentialSource func(ctx context.Context, api string) (Credential, error)
 
 // CredentialError says why there is no credential and what to do.
 type CredentialError struct {
@@ -44,27 +50,52 @@ type CredentialError struct {
 
 func (e *CredentialError) Error() string { return e.Problem + "; " + e.Hint }
 
-// FromEnvironment looks, in this order, at ANTHROPIC_API_KEY,
-// ANTHROPIC_AUTH_TOKEN, CLAUDE_CODE_OAUTH_TOKEN and the Claude CLI's own login
-// file in home (or CLAUDE_CONFIG_DIR), which it reads anew each time and never
+// FromEnvironment looks at the variables of the API's vendor, then at the login
+// file of the vendor's own CLI in home, which it reads anew each time and never
 // refreshes: that would rotate the login and log the person out.
+//
+//   - Anthropic: ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, CLAUDE_CODE_OAUTH_TOKEN,
+//     Claude Code's login (in CLAUDE_CONFIG_DIR or ~/.claude)
 func FromEnvironment(getenv func(string) string, home string) CredentialSource {
-	return func(context.Context) (Credential, error) {
-		for _, c := range []Credential{
-			{Kind: APIKey, Origin: "ANTHROPIC_API_KEY"},
-			{Kind: OAuth, Origin: "ANTHROPIC_AUTH_TOKEN"},
-			{Kind: OAuth, Origin: "CLAUDE_CODE_OAUTH_TOKEN", Beta: oauthBeta},
-		} {
-			if c.Value = strings.TrimSpace(getenv(c.Origin)); c.Value != "" {
-				return c, c.check()
-			}
+	return func(_ context.Context, api string) (Credential, error) {
+		switch api {
+		case runtimes.APIAnthropic:
+			return anthropicCredential(getenv, home)
 		}
-		dir := getenv("CLAUDE_CONFIG_DIR")
-		if dir == "" {
-			dir = filepath.Join(home, ".claude")
-		}
-		return fromLogin(filepath.Join(dir, ".credentials.json"), time.Now())
+		return Credential{}, fmt.Errorf("the model gateway knows no API %q", api)
 	}
+}
+
+func anthropicCredential(getenv func(string) string, home string) (Credential, error) {
+	c, err := firstVariable(getenv,
+		Credential{Kind: APIKey, Origin: "ANTHROPIC_API_KEY"},
+		Credential{Kind: OAuth, Origin: "ANTHROPIC_AUTH_TOKEN"},
+		Credential{Kind: OAuth, Origin: "CLAUDE_CODE_OAUTH_TOKEN", Beta: oauthBeta})
+	if c.Value != "" || err != nil {
+		return c, err
+	}
+	dir := cmp.Or(getenv("CLAUDE_CONFIG_DIR"), filepath.Join(home, ".claude"))
+	return fromClaudeLogin(filepath.Join(dir, ".credentials.json"), time.Now())
+}
+
+// firstVariable fills in the first of the credentials whose variable is set.
+func firstVariable(getenv func(string) string, of ...Credential) (Credential, error) {
+	for _, c := range of {
+		if c.Value = strings.TrimSpace(getenv(c.Origin)); c.Value != "" {
+			return c, c.check()
+		}
+	}
+	return Credential{}, nil
+}
+
+// UpstreamsFromEnvironment are the base URLs that the vendors' own variables
+// name: ANTHROPIC_BASE_URL and the like.
+func UpstreamsFromEnvironment(getenv func(string) string) map[string]string {
+	bases := map[string]string{}
+	for _, api := range APIs() {
+		bases[api] = getenv(vendorOf(api).baseVar)
+	}
+	return bases
 }
 
 // check refuses values that would break out of a header.
@@ -75,7 +106,7 @@ func (c Credential) check() error {
 	return nil
 }
 
-func fromLogin(path string, now time.Time) (Credential, error) {
+func fromClaudeLogin(path string, now time.Time) (Credential, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Credential{}, &CredentialError{Problem: "no credential for Anthropic's API",

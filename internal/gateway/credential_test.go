@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/herd-runner/herd-runner/runtimes"
 )
 
 func TestCredentialsComeFromTheEnvironmentThenTheLogin(t *testing.T) {
@@ -45,7 +47,7 @@ func TestCredentialsComeFromTheEnvironmentThenTheLogin(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := FromEnvironment(func(k string) string { return tc.env[k] }, home)(context.Background())
+			got, err := FromEnvironment(func(k string) string { return tc.env[k] }, home)(context.Background(), runtimes.APIAnthropic)
 			var hint *CredentialError
 			switch {
 			case tc.err == "" && (err != nil || got != tc.want):
@@ -60,14 +62,14 @@ func TestCredentialsComeFromTheEnvironmentThenTheLogin(t *testing.T) {
 func TestPreflightAndOpenNeedACredentialButReplayDoesNot(t *testing.T) {
 	none := FromEnvironment(func(string) string { return "" }, t.TempDir())
 	g := newGateway(t, Options{Credentials: none})
-	if err := g.Preflight(context.Background()); err == nil {
+	if err := g.Preflight(context.Background(), APIs()[:1]); err == nil {
 		t.Error("preflight passes without a credential")
 	}
-	if _, err := g.Open(lane("a"), Limits{}, nil); err == nil {
+	if _, err := g.Open(SessionOptions{Lane: lane("a"), APIs: APIs()[:1]}); err == nil {
 		t.Error("a session opens without a credential")
 	}
 	replay := newGateway(t, Options{Mode: Replay, Dir: record(t, "alpha")})
-	if err := replay.Preflight(context.Background()); err != nil {
+	if err := replay.Preflight(context.Background(), APIs()[:1]); err != nil {
 		t.Error(err)
 	}
 	b := openBox(t, replay, lane("alpha"), Limits{})
@@ -88,11 +90,11 @@ func TestPlaceholdersAreOfTheRealKindAndNeverTheSame(t *testing.T) {
 func TestCredentialLostInMidRun(t *testing.T) {
 	up := fakeUpstream(t, "")
 	asked := 0
-	g := newGateway(t, Options{Upstream: up.URL, Credentials: func(ctx context.Context) (Credential, error) {
+	g := newGateway(t, Options{Upstreams: at(up.URL), Credentials: func(ctx context.Context, api string) (Credential, error) {
 		if asked++; asked > 1 {
 			return Credential{}, &CredentialError{Problem: "the login expired", Hint: "run claude /login"}
 		}
-		return staticKey(ctx)
+		return staticKey(ctx, api)
 	}})
 	b := openBox(t, g, lane("a"), Limits{})
 	got := b.post(hello("x"))
@@ -106,8 +108,8 @@ func TestBadOptions(t *testing.T) {
 		"mode":             {Mode: "tape", Credentials: staticKey},
 		"credentials":      {Mode: Live},
 		"directory":        {Mode: Record, Credentials: staticKey},
-		"expected http(s)": {Mode: Live, Credentials: staticKey, Upstream: "ftp://x"},
-		"without user":     {Mode: Live, Credentials: staticKey, Upstream: "https://u:p@x"},
+		"expected http(s)": {Mode: Live, Credentials: staticKey, Upstreams: at("ftp://x")},
+		"without user":     {Mode: Live, Credentials: staticKey, Upstreams: at("https://u:p@x")},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)

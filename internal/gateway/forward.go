@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ var (
 // forward sends the exchange upstream and passes the answer on, byte for byte.
 func (x *exchange) forward() {
 	g := x.s.gw
-	cred, err := g.credentials(x.r.Context())
+	cred, err := g.credentials(x.r.Context(), x.dialect.api)
 	if err != nil {
 		x.refuse(refusal{http.StatusUnauthorized, "authentication_error", "auth", "herd-runner: " + err.Error()})
 		return
@@ -32,15 +33,14 @@ func (x *exchange) forward() {
 	defer cancel(nil)
 	watchdog := time.AfterFunc(g.timeouts.Headers, func() { cancel(errHeaders) })
 	defer watchdog.Stop()
-	up := *g.upstream
-	up.Path += x.r.URL.Path
-	up.RawQuery = x.r.URL.RawQuery
+	up := x.upstream(cred)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, up.String(), bytes.NewReader(x.body))
 	if err != nil {
 		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: " + err.Error()})
 		return
 	}
-	req.Header = requestHeaders(x.r.Header, cred)
+	req.Header = requestHeaders(x.r.Header)
+	x.dialect.authorize(req.Header, cred)
 	x.s.scrubber.know(cred.Value)
 	sent, err := x.recordable()
 	if err != nil {
@@ -49,7 +49,7 @@ func (x *exchange) forward() {
 	}
 	resp, err := g.transport.RoundTrip(req)
 	if err != nil {
-		x.unreachable(ctx, err)
+		x.unreachable(ctx, up.Host, err)
 		return
 	}
 	defer resp.Body.Close()
@@ -65,13 +65,29 @@ func (x *exchange) forward() {
 		x.w.Header()[k] = v
 	}
 	x.w.WriteHeader(resp.StatusCode)
-	out := newPass(x.w, resp, x.s.recorder != nil, g.timeouts.Idle)
+	out := newPass(x.w, x.dialect.newMeter(resp.StatusCode, resp.Header.Get("Content-Type")), x.s.recorder != nil, g.timeouts.Idle)
 	if resp.ContentLength < 0 {
 		_ = out.rc.Flush() // a stream's headers may come long before its first event
 	}
 	err = out.copy(resp.Body, func() { idle.Reset(g.timeouts.Idle) })
 	out.meter.close()
 	x.finish(ctx, resp, out, err, sent)
+}
+
+// upstream is where the request goes: the session's own base URL, the one that
+// a login is bound to, or that of the API.
+func (x *exchange) upstream(cred Credential) *url.URL {
+	base := x.s.base
+	if base == nil {
+		base = x.s.gw.upstreams[x.dialect.api]
+	}
+	if cred.upstream != nil {
+		base = cred.upstream
+	}
+	up := *base
+	up.Path += strings.TrimPrefix(x.r.URL.Path, x.dialect.prefix)
+	up.RawQuery = requestQuery(x.r.URL.RawQuery)
+	return &up
 }
 
 // finish accounts for a passed answer, records it, and breaks the connection
@@ -95,7 +111,7 @@ func (x *exchange) finish(ctx context.Context, resp *http.Response, out *pass, e
 		if out.tooLarge {
 			x.s.recorder.fail(fmt.Errorf("an answer is larger than %d MiB", maxRecorded>>20))
 		} else {
-			x.s.recorder.add(sent, x.req, resp, out.whole(err != nil && !broken), broken)
+			x.s.recorder.add(sent, x.dialect, x.req, resp, out.whole(err != nil && !broken), broken)
 		}
 	}
 	x.end(out.meter, retryAt, message)
@@ -104,13 +120,12 @@ func (x *exchange) finish(ctx context.Context, resp *http.Response, out *pass, e
 	}
 }
 
-func (x *exchange) unreachable(ctx context.Context, err error) {
+func (x *exchange) unreachable(ctx context.Context, host string, err error) {
 	if x.r.Context().Err() != nil {
 		x.call.Reason = "client_gone"
 		x.end(nil, time.Time{}, "the agent ended the request")
 		return
 	}
-	host := x.s.gw.upstream.Host
 	if cause := context.Cause(ctx); errors.Is(cause, errHeaders) {
 		x.fail(refusal{http.StatusGatewayTimeout, "timeout_error", "upstream_timeout",
 			fmt.Sprintf("herd-runner: %s gave %v (%s)", host, cause, x.s.gw.timeouts.Headers)})
@@ -166,9 +181,8 @@ type pass struct {
 	clientErr error
 }
 
-func newPass(w http.ResponseWriter, resp *http.Response, record bool, idle time.Duration) *pass {
-	return &pass{w: w, rc: http.NewResponseController(w), record: record, idle: idle,
-		meter: newMeter(resp.StatusCode, resp.Header.Get("Content-Type"))}
+func newPass(w http.ResponseWriter, m *meter, record bool, idle time.Duration) *pass {
+	return &pass{w: w, rc: http.NewResponseController(w), record: record, idle: idle, meter: m}
 }
 
 // copy returns the upstream's error; the client's is kept in p. It flushes

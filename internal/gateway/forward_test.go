@@ -14,7 +14,7 @@ import (
 func TestAnswersPassByteForByteAndAreCounted(t *testing.T) {
 	up := fakeUpstream(t, "")
 	for _, stream := range []string{"true", "false"} {
-		g := newGateway(t, Options{Upstream: up.URL + "/s/do=bash,in=1000,out=50/" + stream})
+		g := newGateway(t, Options{Upstreams: at(up.URL + "/s/do=bash,in=1000,out=50/" + stream)})
 		b := openBox(t, g, lane("a"), Limits{})
 		body := `{ "model":"claude-sonnet-5", "stream":` + stream + `,"tools":[{"name":"Bash"}],"messages":[{"role":"user","content":"ä\u00e4"}]}`
 		direct, err := http.Post(up.URL+"/s/do=bash,in=1000,out=50/"+stream+"/v1/messages?beta=true", "application/json", strings.NewReader(body))
@@ -62,7 +62,7 @@ func TestHeadersOfCredentialsAndHopsAreReplaced(t *testing.T) {
 		{"login", staticLogin, map[string]string{"Authorization": "Bearer " + realKey, "Anthropic-Beta": "a-1,b-2," + oauthBeta}, []string{"X-Api-Key"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := openBox(t, newGateway(t, Options{Upstream: up.URL, Credentials: tc.source}), lane("a"), Limits{})
+			b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL), Credentials: tc.source}), lane("a"), Limits{})
 			got := b.post(hello("x"), extra...)
 			if got.status != 200 || got.header.Get("Request-Id") != "req_1" || got.header.Get("Set-Cookie") != "" {
 				t.Fatalf("%+v", got)
@@ -99,7 +99,7 @@ func TestEventsReachTheBoxBeforeTheAnswerEnds(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "data: {}\n\n")
 	})
-	b := openBox(t, newGateway(t, Options{Upstream: up.URL}), lane("a"), Limits{})
+	b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL)}), lane("a"), Limits{})
 	resp, err := client().Do(b.request("POST", "/v1/messages", hello("x")))
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestUpstreamTroubleIsToldTruly(t *testing.T) {
 		{script: "fail=html", status: 502},
 	} {
 		t.Run(tc.script, func(t *testing.T) {
-			b := openBox(t, newGateway(t, Options{Upstream: up.URL + "/s/" + tc.script + "/r", Timeouts: quick}), lane("a"), Limits{})
+			b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL + "/s/" + tc.script + "/r"), Timeouts: quick}), lane("a"), Limits{})
 			got := b.post(hello("x"))
 			if got.status != tc.status || (got.err != nil) != tc.broken {
 				t.Errorf("the box saw %d, %v", got.status, got.err)
@@ -167,7 +167,7 @@ func TestRedirectsAndCompressionAreNotPassedOn(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			up := newUpstream(t, tc.handler)
-			b := openBox(t, newGateway(t, Options{Upstream: up.URL}), lane("a"), Limits{})
+			b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL)}), lane("a"), Limits{})
 			got := b.post(hello("x"))
 			if got.status != 502 || got.header.Get("X-Should-Retry") != "false" || b.journal(1)[0].Reason != tc.reason {
 				t.Errorf("%+v %+v", got, b.journal(1))
@@ -196,7 +196,7 @@ func TestRateLimitSaysUntilWhen(t *testing.T) {
 			w.Header().Set(tc.header[0], tc.header[1])
 			w.WriteHeader(tc.status)
 		})
-		b := openBox(t, newGateway(t, Options{Upstream: up.URL, Clock: func() time.Time { return now }}), lane("a"), Limits{})
+		b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL), Clock: func() time.Time { return now }}), lane("a"), Limits{})
 		b.post(hello("x"))
 		if got := b.View().RetryAt; !got.Equal(tc.want) {
 			t.Errorf("%d %v: %v, want %v", tc.status, tc.header, got, tc.want)
@@ -212,7 +212,7 @@ func TestAgentThatHangsUpStopsTheUpstream(t *testing.T) {
 		<-r.Context().Done()
 		close(ended)
 	})
-	b := openBox(t, newGateway(t, Options{Upstream: up.URL}), lane("a"), Limits{})
+	b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL)}), lane("a"), Limits{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	resp, err := client().Do(b.request("POST", "/v1/messages", hello("x")).WithContext(ctx))
@@ -234,7 +234,7 @@ func TestAgentThatHangsUpStopsTheUpstream(t *testing.T) {
 func TestDeadUpstream(t *testing.T) {
 	up := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
 	up.Close()
-	b := openBox(t, newGateway(t, Options{Upstream: up.URL}), lane("a"), Limits{})
+	b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL)}), lane("a"), Limits{})
 	u, err := url.Parse(up.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -2,26 +2,19 @@ package gateway
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
 )
 
-// Paths of Anthropic's API that the gateway serves.
-const (
-	messagesPath = "/v1/messages"
-	countPath    = "/v1/messages/count_tokens"
-	modelsPath   = "/v1/models"
-)
-
 // Bounds of a request from the box.
 const (
-	maxRequestBody = 64 << 20 // bytes; the API itself takes 32 MB
+	maxRequestBody = 64 << 20 // bytes; the APIs themselves take less
 	bodyTimeout    = 2 * time.Minute
 )
 
@@ -32,6 +25,7 @@ type exchange struct {
 	r       *http.Request
 	started time.Time
 	call    event.ModelCall
+	dialect *dialect
 	body    []byte
 	req     request
 }
@@ -41,7 +35,8 @@ func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer s.active.Done()
-	x := &exchange{s: s, w: w, r: r, started: s.gw.clock()}
+	d, e, served := recognise(s.dialects, r.Method, r.URL.Path)
+	x := &exchange{s: s, w: w, r: r, dialect: d, started: s.gw.clock()}
 	x.call = event.ModelCall{Method: cutText(r.Method, 32), Path: cutText(r.URL.Path, 256), Mode: string(s.gw.mode)}
 	x.call.Usage.CostKnown = true
 	if no := x.strange(); no != nil {
@@ -52,19 +47,30 @@ func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK) // CLIs look whether somebody is there, without a token
 		return
 	}
-	if !s.owns(r.Header) {
+	if !x.owned() {
 		x.refuse(refusal{http.StatusUnauthorized, "authentication_error", "auth",
 			"herd-runner: this request does not bear the token of its step; the gateway serves only the agent it was started for"})
 		return
 	}
 	switch {
-	case r.URL.Path == modelsPath && r.Method == http.MethodGet:
+	case !served:
+		x.refuse(s.unknownPath(r.Method, r.URL.Path))
+	case e.purpose == list:
 		x.listModels()
-	case (r.URL.Path == messagesPath || r.URL.Path == countPath) && r.Method == http.MethodPost:
-		x.serve()
 	default:
-		x.refuse(unknownPath(r.Method, r.URL.Path))
+		x.serve(e)
 	}
+}
+
+// owned tells whether the request bears its session's token, and no other one.
+func (x *exchange) owned() bool {
+	offered := x.dialect.offered(x.r)
+	for _, token := range offered {
+		if subtle.ConstantTimeCompare([]byte(token), []byte(x.s.credential.Token)) != 1 {
+			return false
+		}
+	}
+	return len(offered) > 0
 }
 
 // strange finds what no agent CLI has a reason to send to its model API.
@@ -84,42 +90,34 @@ func (x *exchange) strange() *refusal {
 	return nil
 }
 
-func unknownPath(method, path string) refusal {
-	message := fmt.Sprintf("herd-runner: the model gateway does not serve %s %s, only POST %s", cutText(method, 32), cutText(path, 200), messagesPath)
-	if strings.HasSuffix(path, "/responses") || strings.HasSuffix(path, "/chat/completions") || strings.Contains(path, "enerateContent") {
-		message = fmt.Sprintf("herd-runner: the model gateway speaks Anthropic Messages only, not the API of %s; use an engine that speaks it", cutText(path, 200))
+func (s *Session) unknownPath(method, path string) refusal {
+	message := fmt.Sprintf("herd-runner: the model gateway does not serve %s %s", cutText(method, 32), cutText(path, 200))
+	if d, _, ok := recognise(dialects, method, path); ok {
+		message = fmt.Sprintf("herd-runner: the runtime of %s speaks %s's API to the model gateway, not %s's, which %s belongs to",
+			s.lane, s.dialects[0].vendor.name, d.vendor.name, cutText(path, 200))
 	}
 	return refusal{http.StatusNotFound, "not_found_error", "path", message}
 }
 
 // listModels answers itself: which models there are is the workflow's word.
 func (x *exchange) listModels() {
-	type model struct {
-		Type string `json:"type"`
-		ID   string `json:"id"`
-		Name string `json:"display_name"`
-	}
-	models := []model{}
-	for _, id := range x.s.limits.Models {
-		models = append(models, model{"model", id, id})
-	}
 	x.w.Header().Set("Content-Type", "application/json")
 	// The box may be gone; then there is nobody to tell.
-	_ = json.NewEncoder(x.w).Encode(map[string]any{"data": models, "has_more": false})
+	_ = json.NewEncoder(x.w).Encode(x.dialect.models(x.s.limits.Models))
 }
 
 // serve reads the request, checks the limits and lets it be answered.
-func (x *exchange) serve() {
-	if no := x.readBody(); no != nil {
+func (x *exchange) serve(e endpoint) {
+	if no := x.readBody(e); no != nil {
 		x.refuse(*no)
 		return
 	}
 	x.call.Model = cutText(x.req.model, 200)
-	if no := x.s.admit(x.req.model, x.call.Path); no != nil {
+	if no := x.s.admit(x.req.model, e.asks()); no != nil {
 		x.refuse(*no)
 		return
 	}
-	if x.call.Path == messagesPath {
+	if e.asks() {
 		x.call.Usage.Requests = 1
 	}
 	if x.s.player != nil {
@@ -129,7 +127,7 @@ func (x *exchange) serve() {
 	x.forward()
 }
 
-func (x *exchange) readBody() *refusal {
+func (x *exchange) readBody(e endpoint) *refusal {
 	rc := http.NewResponseController(x.w)
 	// Connections without deadlines end with their box.
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
@@ -146,8 +144,9 @@ func (x *exchange) readBody() *refusal {
 		return &refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: the request ended early"}
 	}
 	x.body = buf.Bytes()
-	if x.req, err = readRequest(x.body); err != nil {
-		return &refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: the request is no Anthropic Messages request: " + err.Error()}
+	if x.req, err = x.dialect.readRequest(e, x.body); err != nil {
+		return &refusal{http.StatusBadRequest, "invalid_request_error", "request",
+			fmt.Sprintf("herd-runner: the request is no usable %s: %v", x.dialect.what, err)}
 	}
 	return nil
 }
@@ -156,7 +155,7 @@ func (x *exchange) readBody() *refusal {
 func (x *exchange) end(m *meter, retryAt time.Time, message string) {
 	x.call.DurationMS = x.s.gw.clock().Sub(x.started).Milliseconds()
 	var used tokens
-	if m != nil && x.call.Path == messagesPath {
+	if m != nil && x.req.asks() {
 		used = m.tokens
 		x.call.StopReason = cutText(m.stop, 100)
 		cost, known := x.s.gw.prices.cost(x.call.Model, used)
@@ -166,7 +165,8 @@ func (x *exchange) end(m *meter, retryAt time.Time, message string) {
 		u := &x.call.Usage
 		u.InputTokens, u.OutputTokens = used.input, used.output
 		u.CacheReadTokens, u.CacheWriteTokens = used.cacheRead, used.cacheWrite
+		u.ReasoningTokens = used.reasoning
 		u.CostUSD, u.CostKnown = cost, known
 	}
-	x.s.account(x.call, used, retryAt, message)
+	x.s.account(x, used, retryAt, message)
 }

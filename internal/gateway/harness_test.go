@@ -18,11 +18,11 @@ import (
 
 const realKey = "sk-ant-api03-REALrealREAL-0123456789abcdefghij"
 
-func staticKey(context.Context) (Credential, error) {
+func staticKey(context.Context, string) (Credential, error) {
 	return Credential{Kind: APIKey, Value: realKey, Origin: "test"}, nil
 }
 
-func staticLogin(context.Context) (Credential, error) {
+func staticLogin(context.Context, string) (Credential, error) {
 	return Credential{Kind: OAuth, Value: realKey, Origin: "test", Beta: oauthBeta}, nil
 }
 
@@ -96,11 +96,11 @@ type box struct {
 func openBox(t testing.TB, g *Gateway, lane Lane, limits Limits) *box {
 	t.Helper()
 	b := &box{t: t}
-	s, err := g.Open(lane, limits, func(c event.ModelCall) {
+	s, err := g.Open(SessionOptions{Lane: lane, Limits: limits, APIs: APIs()[:1], Emit: func(c event.ModelCall) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.calls = append(b.calls, c)
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +121,15 @@ func openBox(t testing.TB, g *Gateway, lane Lane, limits Limits) *box {
 	}()
 	b.url = "http://" + l.Addr().String()
 	return b
+}
+
+// at puts every API at one base URL.
+func at(base string) map[string]string {
+	bases := map[string]string{}
+	for _, api := range APIs() {
+		bases[api] = base
+	}
+	return bases
 }
 
 func lane(step string) Lane { return Lane{Job: "test", Step: step, Attempt: 1} }

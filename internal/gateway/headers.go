@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"strings"
 )
 
@@ -15,12 +16,13 @@ func hopHeaders() []string {
 }
 
 // requestHeaders is what of the box's headers goes upstream: all but those of
-// the hop, of credentials, and those about who asks.
-func requestHeaders(in http.Header, cred Credential) http.Header {
+// the hop, of credentials, and those about who asks and who pays. They bear no
+// credential yet.
+func requestHeaders(in http.Header) http.Header {
 	h := in.Clone()
 	stripHop(h)
 	for _, k := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Cookie", "Host",
-		"Forwarded", "Via", "X-Real-Ip", "Content-Length", "Accept-Encoding"} {
+		"Chatgpt-Account-Id", "Openai-Organization", "Openai-Project", "X-Goog-User-Project", "Forwarded", "Via", "X-Real-Ip", "Content-Length", "Accept-Encoding"} {
 		h.Del(k)
 	}
 	for k := range h {
@@ -30,16 +32,19 @@ func requestHeaders(in http.Header, cred Credential) http.Header {
 	}
 	// Counting needs readable answers.
 	h.Set("Accept-Encoding", "identity")
-	switch cred.Kind {
-	case OAuth:
-		h.Set("Authorization", "Bearer "+cred.Value)
-	default:
-		h.Set("X-Api-Key", cred.Value)
-	}
-	if cred.Beta != "" && !hasToken(h.Values("Anthropic-Beta"), cred.Beta) {
-		h.Set("Anthropic-Beta", strings.Join(append(h.Values("Anthropic-Beta"), cred.Beta), ","))
-	}
 	return h
+}
+
+// requestQuery is the box's query without credentials, else untouched.
+func requestQuery(raw string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if name, err := url.QueryUnescape(name); err != nil || name != "key" && name != "access_token" && name != "$key" {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "&")
 }
 
 // responseHeaders is what of the upstream's headers reaches the box.

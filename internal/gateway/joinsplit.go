@@ -5,69 +5,110 @@ import (
 	"strings"
 )
 
-// delta is a content_block_delta with one text that grows.
-type delta struct {
-	Type  string `json:"type"`
-	Index int    `json:"index"`
-	Delta struct {
-		Type     string  `json:"type"`
-		Text     *string `json:"text,omitempty"`
-		JSON     *string `json:"partial_json,omitempty"`
-		Thinking *string `json:"thinking,omitempty"`
-	} `json:"delta"`
+// growth is a text in an event of a stream that continues in later ones.
+type growth struct {
+	of   string // which text of the answer: equal in all events that continue it
+	path []any  // to it in the event: keys and 0-based indexes
 }
 
-func (d *delta) text() *string {
-	switch d.Delta.Type {
-	case "text_delta":
-		return d.Delta.Text
-	case "input_json_delta":
-		return d.Delta.JSON
-	case "thinking_delta":
-		return d.Delta.Thinking
-	}
-	return nil
-}
-
-// joinSplit puts the deltas of a content block into its first one, where what
+// joinSplit puts the pieces of a growing text into its first one, where what
 // clean must change (a secret, the working directory) is split over several.
-// Other blocks stay as they streamed.
-func joinSplit(lines []string, clean func(string) string) []string {
-	type part struct {
-		line  int
-		delta delta
+// Other texts stay as they streamed.
+func (d *dialect) joinSplit(lines []string, clean func(string) string) []string {
+	type piece struct {
+		line int
+		path []any
+		text string
 	}
-	blocks := map[int][]part{}
+	grown := map[string][]piece{}
 	for i, line := range lines {
 		data, ok := strings.CutPrefix(line, "data:")
-		var d delta
-		if !ok || !strings.Contains(data, "content_block_delta") || json.Unmarshal([]byte(data), &d) != nil || d.text() == nil {
+		if !ok {
 			continue
 		}
-		blocks[d.Index] = append(blocks[d.Index], part{i, d})
+		for _, g := range d.growing([]byte(data)) {
+			var text string
+			from, to, ok := locate([]byte(data), g.path...)
+			if ok && json.Unmarshal([]byte(data[from:to]), &text) == nil {
+				grown[g.of] = append(grown[g.of], piece{i, g.path, text})
+			}
+		}
 	}
 	out := append([]string(nil), lines...)
-	for _, parts := range blocks {
+	for _, pieces := range grown {
 		var whole, apart strings.Builder
-		for _, p := range parts {
-			whole.WriteString(*p.delta.text())
-			apart.WriteString(clean(*p.delta.text()))
+		for _, p := range pieces {
+			whole.WriteString(p.text)
+			apart.WriteString(clean(p.text))
 		}
 		joined := clean(whole.String())
 		if joined == apart.String() {
 			continue
 		}
-		for i, p := range parts {
-			*p.delta.text() = ""
-			if i == 0 {
-				*p.delta.text() = joined
-			}
-			data, err := json.Marshal(p.delta)
-			if err != nil {
-				data = nil
-			}
-			out[p.line] = "data: " + string(data)
+		for _, p := range pieces {
+			out[p.line] = "data:" + replaceText(strings.TrimPrefix(out[p.line], "data:"), joined, p.path)
+			joined = ""
 		}
 	}
 	return out
+}
+
+// replaceText puts text in the place of the JSON string at path.
+func replaceText(data, text string, path []any) string {
+	from, to, ok := locate([]byte(data), path...)
+	quoted, err := json.Marshal(text)
+	if !ok || err != nil {
+		return data
+	}
+	return data[:from] + string(quoted) + data[to:]
+}
+
+// locate finds the value at path (keys and 0-based indexes) in JSON.
+func locate(data []byte, path ...any) (from, to int, ok bool) {
+	from, to = 0, len(data)
+	for _, step := range path {
+		value := data[from:to]
+		var found []byte
+		switch step := step.(type) {
+		case string:
+			_ = eachKey(value, func(key string, v []byte) error {
+				if key == step && found == nil {
+					found = v
+				}
+				return nil
+			})
+		case int:
+			found = item(value, step)
+		}
+		if found == nil {
+			return 0, 0, false
+		}
+		// found is a slice of value: their capacities end at the same place.
+		from += cap(value) - cap(found)
+		to = from + len(found)
+	}
+	return from, to, true
+}
+
+// item is the n-th value of a JSON list, unread; nil: there is none.
+func item(list []byte, n int) []byte {
+	rest := trimSpace(list)
+	if len(rest) == 0 || rest[0] != '[' {
+		return nil
+	}
+	for rest = trimSpace(rest[1:]); len(rest) > 0 && rest[0] != ']'; n-- {
+		size := valueLength(rest)
+		if size <= 0 {
+			return nil
+		}
+		if n == 0 {
+			return rest[:size]
+		}
+		rest = trimSpace(rest[size:])
+		if len(rest) == 0 || rest[0] != ',' {
+			return nil
+		}
+		rest = trimSpace(rest[1:])
+	}
+	return nil
 }

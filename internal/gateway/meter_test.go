@@ -23,7 +23,7 @@ func TestMeterCountsWhatPasses(t *testing.T) {
 		{"counts that go down", start + `data: {"type":"message_delta","usage":{"input_tokens":1,"output_tokens":-5}}` + "\n\n" + end, full, "end_turn"},
 		{"absurd numbers", `data: {"type":"message_delta","usage":{"output_tokens":9223372036854775807}}` + "\n", tokens{output: maxTokens}, ""},
 		{"too big for a number", start + `data: {"type":"message_delta","usage":{"output_tokens":1e400}}` + "\n" + end, full, "end_turn"},
-		{"a line without end", start + "data: " + strings.Repeat("x", 3<<20) + "\n" + end, full, "end_turn"},
+		{"a line without end", start + "data: " + strings.Repeat("x", maxEventLine+1) + "\n" + end, full, "end_turn"},
 		{"no JSON", "data: {message_delta\n" + start + end, full, "end_turn"},
 		{"nothing", "", tokens{}, ""},
 	} {
@@ -32,7 +32,7 @@ func TestMeterCountsWhatPasses(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s by %d", tc.name, size), func(t *testing.T) {
-				m := newMeter(200, "text/event-stream; charset=utf-8")
+				m := messages.newMeter(200, "text/event-stream; charset=utf-8")
 				for rest := tc.body; rest != ""; {
 					n := min(size, len(rest))
 					m.write([]byte(rest[:n]))
@@ -51,14 +51,14 @@ func TestMeterCountsWhatPasses(t *testing.T) {
 }
 
 func TestMeterReadsDocuments(t *testing.T) {
-	m := newMeter(200, "application/json")
+	m := messages.newMeter(200, "application/json")
 	m.write([]byte(`{"type":"message","stop_reason":"max_tokens","usage":{"input_tokens":5,`))
 	m.write([]byte(`"output_tokens":6}}`))
 	m.close()
 	if want := (tokens{input: 5, output: 6}); m.tokens != want || m.stop != "max_tokens" || !m.counted {
 		t.Errorf("%+v", m)
 	}
-	m = newMeter(400, "application/json")
+	m = messages.newMeter(400, "application/json")
 	m.write([]byte(`{"type":"error","error":{"type":"invalid_request_error","message":"no"}}`))
 	m.close()
 	if m.message != "no" || m.counted {
@@ -72,14 +72,14 @@ func TestRequestTopLevel(t *testing.T) {
 		` {"x": 1.5e3 , "model" : "m" } `: "m",
 		`{"mod\u0065l":"m"}`:              "m",
 	} {
-		r, err := readRequest([]byte(in))
+		r, err := messages.readRequest(endpoint{}, []byte(in))
 		if err != nil || r.model != want {
 			t.Errorf("%s: %q %v", in, r.model, err)
 		}
 	}
 	for _, in := range []string{``, `[]`, `{`, `{"model"`, `{"model":`, `{"model":"m"`, `{"model":"m"}x`, `{"model":"m","model":"n"}`, `{"model":1}`, `{"Model":"m"}`,
 		`{model:"m"}`, `{"model":"m","x":"}`, `{"model":"m",,}`, `{"stream":"yes","model":"m"}`, `{"model":"m","x":[}`} {
-		if r, err := readRequest([]byte(in)); err == nil {
+		if r, err := messages.readRequest(endpoint{}, []byte(in)); err == nil {
 			t.Errorf("%s: %+v", in, r)
 		}
 	}
@@ -89,10 +89,10 @@ func FuzzReadRequest(f *testing.F) {
 	f.Add([]byte(hello("x")))
 	f.Add([]byte(`{"model":"m","a":[{"b":"\\\""}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := readRequest(body)
+		req, err := messages.readRequest(endpoint{}, body)
 		if err != nil {
 			return
 		}
-		_, _ = readTurn(req, messagesPath)
+		_, _ = messages.readTurn(req)
 	})
 }

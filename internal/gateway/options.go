@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,18 +13,15 @@ import (
 	"time"
 )
 
-// DefaultUpstream is Anthropic's API.
-const DefaultUpstream = "https://api.anthropic.com"
-
 // Options configure a Gateway. Mode is required, Dir for Record and Replay,
 // Credentials for Live and Record; the rest has defaults.
 type Options struct {
 	Mode Mode
 	// Dir is the cassette directory. Replay reads it once, in New.
 	Dir string
-	// Upstream is the base URL of the model API, with any path prefix; empty:
-	// DefaultUpstream.
-	Upstream    string
+	// Upstreams are the base URLs of the model APIs, by API, with any path
+	// prefix; what is missing or empty is at its vendor's.
+	Upstreams   map[string]string
 	Credentials CredentialSource
 	Prices      Prices // zero: DefaultPrices
 	// Transport reaches the upstream; nil: a transport with Timeouts that
@@ -60,7 +58,7 @@ func (t Timeouts) orDefaults() Timeouts {
 type Gateway struct {
 	mode        Mode
 	dir         string
-	upstream    *url.URL
+	upstreams   map[string]*url.URL
 	credentials CredentialSource
 	prices      Prices
 	transport   http.RoundTripper
@@ -76,7 +74,7 @@ type Gateway struct {
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{mode: o.Mode, dir: o.Dir, credentials: o.Credentials, prices: o.Prices, transport: o.Transport,
 		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, clock: o.Clock}
-	if err := g.parseUpstream(o.Upstream); err != nil {
+	if err := g.parseUpstreams(o.Upstreams); err != nil {
 		return nil, err
 	}
 	if g.prices.empty() {
@@ -112,17 +110,26 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
-func (g *Gateway) parseUpstream(base string) error {
-	if base == "" {
-		base = DefaultUpstream
+func (g *Gateway) parseUpstreams(bases map[string]string) error {
+	g.upstreams = map[string]*url.URL{}
+	for _, api := range APIs() {
+		v := vendorOf(api)
+		u, err := parseBase(cmp.Or(bases[api], v.upstream))
+		if err != nil {
+			return fmt.Errorf("model API base URL %w; correct %s", err, v.baseVar)
+		}
+		g.upstreams[api] = u
 	}
+	return nil
+}
+
+func parseBase(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("model API base URL %q: expected http(s)://host[/path] without user, query or fragment; correct ANTHROPIC_BASE_URL", base)
+		return nil, fmt.Errorf("%q: expected http(s)://host[/path] without user, query or fragment", base)
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
-	g.upstream = u
-	return nil
+	return u, nil
 }
 
 // newTransport never follows redirects (transports do not) and never asks for
@@ -140,10 +147,11 @@ func newTransport(t Timeouts) *http.Transport {
 	}
 }
 
-// Preflight finds what would make every step fail: no usable credential, a
-// cassette directory that cannot be written, a lane that was never recorded.
-// The lanes are those the caller knows will run; none is fine.
-func (g *Gateway) Preflight(ctx context.Context, lanes ...Lane) error {
+// Preflight finds what would make steps fail: no usable credential for one of
+// the APIs, a cassette directory that cannot be written, a lane that was never
+// recorded. The APIs and lanes are those the caller knows will be used; none is
+// fine. All missing credentials are in one error.
+func (g *Gateway) Preflight(ctx context.Context, apis []string, lanes ...Lane) error {
 	switch g.mode {
 	case Replay:
 		for _, l := range lanes {
@@ -164,16 +172,20 @@ func (g *Gateway) Preflight(ctx context.Context, lanes ...Lane) error {
 			return fmt.Errorf("cassette directory %s cannot be written: %w", g.dir, err)
 		}
 	}
-	_, err := g.credential(ctx)
-	return err
+	var errs []error
+	for _, api := range apis {
+		_, err := g.credential(ctx, api)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // credential is the real one, or in Replay a placeholder: nothing leaves.
-func (g *Gateway) credential(ctx context.Context) (Credential, error) {
+func (g *Gateway) credential(ctx context.Context, api string) (Credential, error) {
 	if g.mode == Replay {
 		return Credential{Kind: APIKey, Value: "replay", Origin: "replay"}, nil
 	}
-	return g.credentials(ctx)
+	return g.credentials(ctx, api)
 }
 
 // Close ends all sessions and idle upstream connections.

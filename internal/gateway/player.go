@@ -120,7 +120,7 @@ func (p *player) nearest(recs []*recording, t *turn) *recording {
 			}
 		}
 		score := float64(2*shared) / float64(len(lines)+len(r.Request.Turn)+1)
-		if r.Request.Kind == t.Kind {
+		if r.Request.Dialect == t.Dialect && r.Request.Kind == t.Kind {
 			score += 2
 		}
 		if _, used := p.served[r]; !used {
@@ -154,8 +154,12 @@ func (m *miss) explain(lane Lane, agent string, t *turn) string {
 	if _, after, ok := strings.Cut(change, "\n"); ok {
 		change = after // without git's headline
 	}
-	if m.nearest.Request.Kind != t.Kind {
-		change = fmt.Sprintf("(recorded kind %s, asked %s)\n%s", m.nearest.Request.Kind, t.Kind, change)
+	was := m.nearest.Request
+	if was.Dialect != t.Dialect {
+		change = fmt.Sprintf("(recorded dialect %s, asked %s)\n%s", was.Dialect, t.Dialect, change)
+	}
+	if was.Kind != t.Kind {
+		change = fmt.Sprintf("(recorded kind %s, asked %s)\n%s", was.Kind, t.Kind, change)
 	}
 	return fmt.Sprintf("herd-runner: replay of %s: the request is not in the cassette. Change the step back, or record it again with --record. Nearest is %s:\n%s",
 		who, m.nearest.file, change)

@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	tempPrefix  = ".recording-"
-	mainAgent   = "main"
-	agentHeader = "X-Claude-Code-Agent-Id"
-	maxAgents   = 1000
+	tempPrefix = ".recording-"
+	mainAgent  = "main"
+	maxAgents  = 1000
 )
 
 // recorder writes the exchanges of one lane beside the lane's earlier
@@ -59,11 +58,11 @@ func (x *exchange) recordable() (*slot, error) {
 	if x.s.recorder == nil {
 		return nil, nil
 	}
-	t, err := readTurn(x.req, x.call.Path)
+	t, err := x.dialect.readTurn(x.req)
 	if err != nil {
 		return nil, err
 	}
-	return x.s.recorder.take(x.r.Header.Get(agentHeader), t), nil
+	return x.s.recorder.take(x.dialect.agent(x.r.Header), t), nil
 }
 
 func (r *recorder) take(id string, t *turn) *slot {
@@ -92,13 +91,13 @@ func (r *recorder) fail(err error) {
 }
 
 // add writes one exchange. What goes wrong is told by close.
-func (r *recorder) add(at *slot, req request, resp *http.Response, body []byte, broken bool) {
+func (r *recorder) add(at *slot, d *dialect, req request, resp *http.Response, body []byte, broken bool) {
 	clean := func(s string) string {
 		return r.scrub.clean(replacePath(s, at.turn.Workdir, workdirPlaceholder))
 	}
 	rec := recording{
 		Agent: at.agent,
-		Request: recordedRequest{Kind: at.turn.Kind, Model: req.model, Stream: req.stream, System: at.turn.System,
+		Request: recordedRequest{Dialect: d.name, Kind: at.turn.Kind, Model: req.model, Stream: req.stream, System: at.turn.System,
 			Tools: at.turn.Tools, Depth: at.turn.Depth, Turn: cleanAll(at.turn.Lines, r.scrub.clean)},
 		Response: recordedResponse{Status: resp.StatusCode, Headers: map[string]string{}, Broken: broken},
 	}
@@ -107,7 +106,7 @@ func (r *recorder) add(at *slot, req request, resp *http.Response, body []byte, 
 			rec.Response.Headers[strings.ToLower(k)] = r.scrub.clean(v)
 		}
 	}
-	rec.Response.setBody(body, isEventStream(resp.Header.Get("Content-Type")), clean)
+	rec.Response.setBody(d, body, isEventStream(resp.Header.Get("Content-Type")), clean)
 	name := fmt.Sprintf("%s-%03d.json", at.agent, at.number)
 	if err := writeJSON(filepath.Join(r.temp, name), rec); err != nil {
 		r.fail(err)
@@ -119,7 +118,7 @@ func (r *recorder) add(at *slot, req request, resp *http.Response, body []byte, 
 }
 
 // setBody keeps body in the form that is easiest to read and compare.
-func (p *recordedResponse) setBody(body []byte, stream bool, clean func(string) string) {
+func (p *recordedResponse) setBody(d *dialect, body []byte, stream bool, clean func(string) string) {
 	if !utf8.Valid(body) {
 		body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
 	}
@@ -129,7 +128,7 @@ func (p *recordedResponse) setBody(body []byte, stream bool, clean func(string) 
 	}
 	lines := strings.Split(string(body), "\n")
 	if stream {
-		lines = joinSplit(lines, clean)
+		lines = d.joinSplit(lines, clean)
 	}
 	p.Lines = cleanAll(lines, clean)
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,7 +11,7 @@ import (
 // runtimes.GatewayView.LastReason.
 type refusal struct {
 	status  int
-	kind    string // Anthropic's error type
+	kind    string // Anthropic's error type; each vendor puts it in words of its own
 	reason  string
 	message string
 }
@@ -27,21 +26,13 @@ func (x *exchange) refuse(no refusal) {
 
 // fail answers with an error; a CLI may retry it.
 func (x *exchange) fail(no refusal) {
-	x.call.Status, x.call.Reason = no.status, no.reason
-	writeError(x.w, no)
+	status, body := x.dialect.refusal(no)
+	x.call.Status, x.call.Reason = status, no.reason
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.WriteHeader(status)
+	// The box may be gone; then there is nobody to tell.
+	_ = json.NewEncoder(x.w).Encode(body)
 	x.end(nil, time.Time{}, no.message)
-}
-
-// writeError writes Anthropic's error shape. The box may be gone; then there is
-// nobody to tell.
-func writeError(w http.ResponseWriter, no refusal) {
-	body, err := json.Marshal(map[string]any{"type": "error", "error": map[string]string{"type": no.kind, "message": no.message}})
-	if err != nil {
-		body = []byte(`{"type":"error","error":{"type":"api_error","message":"herd-runner"}}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(no.status)
-	_, _ = w.Write(append(body, '\n'))
 }
 
 // cutText cuts s to n bytes, at a character.

@@ -11,7 +11,7 @@ import (
 
 func TestStrangeRequestsAreRefusedAndJournaled(t *testing.T) {
 	up := fakeUpstream(t, "")
-	g := newGateway(t, Options{Upstream: up.URL})
+	g := newGateway(t, Options{Upstreams: at(up.URL)})
 	other := openBox(t, g, lane("other"), Limits{})
 	for _, tc := range []struct {
 		name    string
@@ -26,7 +26,7 @@ func TestStrangeRequestsAreRefusedAndJournaled(t *testing.T) {
 		{name: "no token", headers: []string{"X-Api-Key", ""}, status: 401, reason: "auth"},
 		{name: "wrong token", headers: []string{"X-Api-Key", "sk-ant-herd-x"}, status: 401, reason: "auth"},
 		{name: "another session's token", headers: []string{"X-Api-Key", other.Credential().Token}, status: 401, reason: "auth"},
-		{name: "token of the wrong kind", headers: []string{"X-Api-Key", "", "Authorization", "Bearer TOKEN"}, status: 401, reason: "auth"},
+		{name: "token without its scheme", headers: []string{"X-Api-Key", "", "Authorization", "TOKEN x"}, status: 401, reason: "auth"},
 		{name: "another authorization beside the token", headers: []string{"Authorization", "Bearer " + realKey}, status: 401, reason: "auth"},
 		{name: "another host", host: "api.anthropic.com", status: 403, reason: "host"},
 		{name: "rebound host", host: "127.0.0.1.evil.example:80", status: 403, reason: "host"},
@@ -83,7 +83,7 @@ func TestStrangeRequestsAreRefusedAndJournaled(t *testing.T) {
 }
 
 func TestProxyRequestsAreRefused(t *testing.T) {
-	g := newGateway(t, Options{Upstream: "http://127.0.0.1:1"})
+	g := newGateway(t, Options{Upstreams: at("http://127.0.0.1:1")})
 	for _, request := range []string{
 		"CONNECT api.anthropic.com:443 HTTP/1.1\r\nHost: api.anthropic.com:443\r\n\r\n",
 		"GET http://169.254.169.254/latest HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
@@ -97,7 +97,7 @@ func TestProxyRequestsAreRefused(t *testing.T) {
 }
 
 func TestHarmlessRequests(t *testing.T) {
-	b := openBox(t, newGateway(t, Options{Upstream: "http://127.0.0.1:1"}), lane("a"), Limits{Models: []string{"claude-sonnet-5"}})
+	b := openBox(t, newGateway(t, Options{Upstreams: at("http://127.0.0.1:1")}), lane("a"), Limits{Models: []string{"claude-sonnet-5"}})
 	if got := b.do(b.request("HEAD", "/", "", "X-Api-Key", "")); got.status != 200 {
 		t.Errorf("HEAD /: %+v", got)
 	}
@@ -129,7 +129,7 @@ func TestLimits(t *testing.T) {
 		{"none", Limits{}, "llama-9", 200, 200, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := openBox(t, newGateway(t, Options{Upstream: up.URL + "/s/in=1000,out=10/r"}), lane("a"), tc.limits)
+			b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL + "/s/in=1000,out=10/r")}), lane("a"), tc.limits)
 			body := strings.Replace(hello("x"), "claude-sonnet-5", tc.model, 1)
 			first := b.post(body)
 			b.journal(1)
@@ -154,7 +154,7 @@ func TestLimits(t *testing.T) {
 
 func TestCountingTokensDecidesNothing(t *testing.T) {
 	up := fakeUpstream(t, "")
-	b := openBox(t, newGateway(t, Options{Upstream: up.URL + "/s/do=text/r"}), lane("a"), Limits{Requests: 1})
+	b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL + "/s/do=text/r")}), lane("a"), Limits{Requests: 1})
 	b.post(hello("x"))
 	got := b.do(b.request("POST", "/v1/messages/count_tokens", hello("x")))
 	if got.status != 200 || got.body != `{"input_tokens":1234}` {
@@ -168,7 +168,7 @@ func TestCountingTokensDecidesNothing(t *testing.T) {
 
 func TestClosedSessionServesNothing(t *testing.T) {
 	up := fakeUpstream(t, "")
-	b := openBox(t, newGateway(t, Options{Upstream: up.URL}), lane("a"), Limits{})
+	b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL)}), lane("a"), Limits{})
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestCloseEndsHangingExchanges(t *testing.T) {
 		close(started)
 		<-r.Context().Done()
 	})
-	g := newGateway(t, Options{Upstream: up.URL})
+	g := newGateway(t, Options{Upstreams: at(up.URL)})
 	b := openBox(t, g, lane("a"), Limits{})
 	done := make(chan answer, 1)
 	go func() { done <- b.post(hello("x")) }()
@@ -194,13 +194,13 @@ func TestCloseEndsHangingExchanges(t *testing.T) {
 	if got := <-done; got.err == nil {
 		t.Errorf("%+v", got)
 	}
-	if _, err := g.Open(lane("b"), Limits{}, nil); err == nil {
+	if _, err := g.Open(SessionOptions{Lane: lane("b"), APIs: APIs()[:1]}); err == nil {
 		t.Error("a closed gateway opens sessions")
 	}
 }
 
 func TestOversizedHeadersAndBodies(t *testing.T) {
-	b := openBox(t, newGateway(t, Options{Upstream: "http://127.0.0.1:1"}), lane("a"), Limits{})
+	b := openBox(t, newGateway(t, Options{Upstreams: at("http://127.0.0.1:1")}), lane("a"), Limits{})
 	if got := b.post(hello("x"), "X-Big", strings.Repeat("x", 128<<10)); got.status != 431 && got.err == nil {
 		t.Errorf("headers: %+v", got.status)
 	}

@@ -12,13 +12,13 @@ const maxMissMessage = 6 << 10
 
 // replay answers from the cassette.
 func (x *exchange) replay() {
-	t, err := readTurn(x.req, x.call.Path)
+	t, err := x.dialect.readTurn(x.req)
 	if err != nil {
 		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: " + err.Error()})
 		return
 	}
 	t.Lines = cleanAll(t.Lines, x.s.scrubber.clean) // as they were recorded
-	agent := x.r.Header.Get(agentHeader)
+	agent := x.dialect.agent(x.r.Header)
 	rec, no := x.s.player.find(agent, t)
 	if no != nil {
 		x.call.Usage.Requests = 0
@@ -33,7 +33,7 @@ func (x *exchange) replay() {
 	x.call.Status = rec.Response.Status
 	x.w.WriteHeader(rec.Response.Status)
 	_, _ = x.w.Write(body) // the box may be gone: its own loss
-	m := newMeter(rec.Response.Status, rec.Response.Headers["content-type"])
+	m := x.dialect.newMeter(rec.Response.Status, rec.Response.Headers["content-type"])
 	m.write(body)
 	m.close()
 	message := m.message

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// conversation drives two turns as an agent would: ask, run the tool, tell.
-func conversation(b *box, prompt, result string, headers ...string) []answer {
+// converse drives two turns as an agent would: ask, run the tool, tell.
+func converse(b *box, prompt, result string, headers ...string) []answer {
 	first := turnBody(prompt)
 	second := turnBody(prompt, fmt.Sprintf(`{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Bash","input":{}}]},
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":%q}]}`, result))
@@ -38,13 +38,13 @@ func record(t *testing.T, steps ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	up := fakeUpstream(t, replayScenarios)
-	g := newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL})
-	if err := g.Preflight(context.Background()); err != nil {
+	g := newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL)})
+	if err := g.Preflight(context.Background(), APIs()[:1]); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range steps {
 		b := openBox(t, g, lane(step), Limits{})
-		for _, a := range conversation(b, step, "ok 0.01s") {
+		for _, a := range converse(b, step, "ok 0.01s") {
 			if a.status != 200 {
 				t.Fatalf("%+v", a)
 			}
@@ -59,18 +59,18 @@ func record(t *testing.T, steps ...string) string {
 func TestReplayGivesTheSameAnswersAndUsage(t *testing.T) {
 	dir := t.TempDir()
 	up := fakeUpstream(t, replayScenarios)
-	rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL}), lane("s"), Limits{})
-	want := conversation(rec, "alpha", "took 1.2s at 2026-01-01T10:00:00Z")
+	rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL)}), lane("s"), Limits{})
+	want := converse(rec, "alpha", "took 1.2s at 2026-01-01T10:00:00Z")
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
 	}
 	up.Close()
 	g := newGateway(t, Options{Mode: Replay, Dir: dir})
-	if err := g.Preflight(context.Background(), lane("s")); err != nil {
+	if err := g.Preflight(context.Background(), nil, lane("s")); err != nil {
 		t.Fatal(err)
 	}
 	rep := openBox(t, g, lane("s"), Limits{})
-	got := conversation(rep, "alpha", "took 3.4s at 2027-02-02T11:11:11Z")
+	got := converse(rep, "alpha", "took 3.4s at 2027-02-02T11:11:11Z")
 	for i := range want {
 		if got[i].status != 200 || got[i].body != want[i].body || got[i].header.Get("Content-Type") != want[i].header.Get("Content-Type") {
 			t.Errorf("answer %d: %+v\nwant %+v", i, got[i], want[i])
@@ -87,7 +87,7 @@ func TestReplayGivesTheSameAnswersAndUsage(t *testing.T) {
 func TestSwappedParallelStepsReplay(t *testing.T) {
 	g := newGateway(t, Options{Mode: Replay, Dir: record(t, "alpha", "beta")})
 	beta, alpha := openBox(t, g, lane("beta"), Limits{}), openBox(t, g, lane("alpha"), Limits{})
-	b, a := conversation(beta, "beta", "ok 9s"), conversation(alpha, "alpha", "ok 9s")
+	b, a := converse(beta, "beta", "ok 9s"), converse(alpha, "alpha", "ok 9s")
 	if !strings.Contains(b[1].body, "beta is done") || !strings.Contains(a[1].body, "alpha is done") {
 		t.Errorf("%v %v", a, b)
 	}
@@ -135,7 +135,7 @@ func TestSideRequestsHaveTheirOwnRecordings(t *testing.T) {
 	run := func(b *box) (string, string, string) {
 		return b.post(title).body, b.do(b.request("POST", "/v1/messages/count_tokens", turnBody("alpha"))).body, b.post(turnBody("alpha")).body
 	}
-	rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL}), lane("s"), Limits{})
+	rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL)}), lane("s"), Limits{})
 	a1, a2, a3 := run(rec)
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
@@ -150,9 +150,9 @@ func TestSideRequestsHaveTheirOwnRecordings(t *testing.T) {
 func TestParallelSubagentsReplayInAnyOrder(t *testing.T) {
 	dir := t.TempDir()
 	up := fakeUpstream(t, replayScenarios)
-	rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL}), lane("s"), Limits{})
-	conversation(rec, "alpha", "same", agentHeader, "id-a")
-	conversation(rec, "beta", "same", agentHeader, "id-b")
+	rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL)}), lane("s"), Limits{})
+	converse(rec, "alpha", "same", agentHeader, "id-a")
+	converse(rec, "beta", "same", agentHeader, "id-b")
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestParallelSubagentsReplayInAnyOrder(t *testing.T) {
 		t.Fatalf("%+v %+v", a, b)
 	}
 	// The second turns look alike; the agent decides.
-	again := conversation(rep, "beta", "same", agentHeader, "other-1")[1]
+	again := converse(rep, "beta", "same", agentHeader, "other-1")[1]
 	if !strings.Contains(again.body, "beta is done") {
 		t.Errorf("%+v", again)
 	}
@@ -176,7 +176,7 @@ func TestFailuresReplay(t *testing.T) {
 	up := fakeUpstream(t, "")
 	for _, script := range []string{"fail=429,ra=3", "fail=truncated", "fail=sseerror"} {
 		dir := t.TempDir()
-		rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL + "/s/" + script + "/r"}), lane("s"), Limits{})
+		rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL + "/s/" + script + "/r")}), lane("s"), Limits{})
 		want := rec.post(hello("x"))
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestNoSecretInCassettes(t *testing.T) {
 			}
 		})
 		redact := func(s string) string { return strings.ReplaceAll(s, "another-secret", "***") }
-		b := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL, Redact: redact}), lane("s"), Limits{})
+		b := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL), Redact: redact}), lane("s"), Limits{})
 		b.post(turnBody("my key is " + leak + " and the token " + b.Credential().Token))
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
@@ -233,7 +233,7 @@ func TestRedactedPromptsReplay(t *testing.T) {
 	up := fakeUpstream(t, replayScenarios)
 	redact := func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }
 	for _, mode := range []Mode{Record, Replay} {
-		b := openBox(t, newGateway(t, Options{Mode: mode, Dir: dir, Upstream: up.URL, Redact: redact}), lane("s"), Limits{})
+		b := openBox(t, newGateway(t, Options{Mode: mode, Dir: dir, Upstreams: at(up.URL), Redact: redact}), lane("s"), Limits{})
 		if got := b.post(turnBody("alpha with hunter2")); got.status != 200 {
 			t.Errorf("%s: %+v", mode, got)
 		}
@@ -306,10 +306,10 @@ func TestUnusableCassettes(t *testing.T) {
 	}
 	g := newGateway(t, Options{Mode: Replay, Dir: good})
 	want := `no recording of job "test", step "beta"`
-	if err := g.Preflight(context.Background(), lane("alpha"), lane("beta")); err == nil || !strings.Contains(err.Error(), want) {
+	if err := g.Preflight(context.Background(), nil, lane("alpha"), lane("beta")); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("preflight: %v", err)
 	}
-	if _, err := g.Open(lane("beta"), Limits{}, nil); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `step "alpha"`) {
+	if _, err := g.Open(SessionOptions{Lane: lane("beta"), APIs: APIs()[:1]}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `step "alpha"`) {
 		t.Errorf("open: %v", err)
 	}
 }
@@ -321,7 +321,7 @@ func TestRecordingReplacesItsLaneOnly(t *testing.T) {
 	}
 	before := cassetteText(t, filepath.Join(dir, "test", "beta"))
 	up := fakeUpstream(t, replayScenarios)
-	g := newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL})
+	g := newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL)})
 	b := openBox(t, g, lane("alpha"), Limits{})
 	b.post(turnBody("alpha"))
 	if _, err := os.Stat(filepath.Join(dir, "test", "alpha", "attempt-1", "main-002.json")); err != nil {
@@ -357,7 +357,7 @@ func TestFailedRecordingLeavesTheOldOne(t *testing.T) {
 	dir := record(t, "alpha")
 	before := cassetteText(t, dir)
 	up := fakeUpstream(t, replayScenarios)
-	g := newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL})
+	g := newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL)})
 	b := openBox(t, g, lane("alpha"), Limits{})
 	if err := os.RemoveAll(b.recorder.temp); err != nil {
 		t.Fatal(err)
@@ -390,7 +390,7 @@ func TestWorkdirTravels(t *testing.T) {
 			fmt.Fprintf(w, `data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"%s"}}`+"\n\n", part)
 		}
 	})
-	rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstream: up.URL}), lane("s"), Limits{})
+	rec := openBox(t, newGateway(t, Options{Mode: Record, Dir: dir, Upstreams: at(up.URL)}), lane("s"), Limits{})
 	rec.post(body("/home/x/proj"))
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
@@ -405,13 +405,13 @@ func TestManySessionsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	up := fakeUpstream(t, replayScenarios)
 	for _, mode := range []Mode{Record, Replay} {
-		g := newGateway(t, Options{Mode: mode, Dir: dir, Upstream: up.URL})
+		g := newGateway(t, Options{Mode: mode, Dir: dir, Upstreams: at(up.URL)})
 		var all sync.WaitGroup
 		for i := range 20 {
 			name := []string{"alpha", "beta"}[i%2]
 			all.Go(func() {
 				b := openBox(t, g, Lane{Job: fmt.Sprintf("leg (%d)", i), Step: name, Attempt: 1}, Limits{})
-				for _, a := range conversation(b, name, "ok") {
+				for _, a := range converse(b, name, "ok") {
 					if a.status != 200 {
 						t.Errorf("%s %d: %+v", mode, i, a)
 					}

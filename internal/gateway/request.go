@@ -5,87 +5,105 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
-// request is the top level of a Messages request. The parts are slices of the
-// body, unread.
+// request is the top level of a request to a model API.
 type request struct {
-	model                   string
-	stream                  bool
-	system, tools, messages []byte
+	endpoint
+	model  string
+	stream bool
+	// parts are slices of the body, unread; those the dialect names.
+	parts map[string][]byte
 }
 
-// readRequest walks only the top level: bodies are large, and every microsecond
+// readRequest reads the top level only: bodies are large, and every microsecond
 // here is before the first byte. Keys are compared exactly and may stand once,
 // so that what is checked is what the API will read.
-func readRequest(body []byte) (request, error) {
-	var r request
-	seen := map[string]bool{}
-	rest := bytes.TrimLeft(body, jsonSpace)
-	if len(rest) == 0 || rest[0] != '{' {
-		return r, errors.New("expected a JSON object")
+func (d *dialect) readRequest(e endpoint, body []byte) (request, error) {
+	r := request{endpoint: e, model: e.model, stream: e.stream, parts: map[string][]byte{}}
+	err := eachKey(body, func(key string, value []byte) error {
+		if key != "model" && key != "stream" && !slices.Contains(d.parts, key) {
+			return nil
+		}
+		if _, twice := r.parts[key]; twice {
+			return fmt.Errorf("key %q stands twice", key)
+		}
+		r.parts[key] = value
+		return nil
+	})
+	if err != nil {
+		return r, err
 	}
-	rest = bytes.TrimLeft(rest[1:], jsonSpace)
-	for len(rest) > 0 && rest[0] != '}' {
-		n := valueLength(rest)
-		var key string
-		if rest[0] != '"' || n < 0 || json.Unmarshal(rest[:n], &key) != nil {
-			return r, errors.New("malformed JSON key")
-		}
-		rest = bytes.TrimLeft(rest[n:], jsonSpace)
-		if len(rest) == 0 || rest[0] != ':' {
-			return r, fmt.Errorf("malformed JSON after key %q", cutText(key, 50))
-		}
-		rest = bytes.TrimLeft(rest[1:], jsonSpace)
-		if n = valueLength(rest); n <= 0 {
-			return r, fmt.Errorf("malformed JSON value of %q", cutText(key, 50))
-		}
-		if err := r.set(key, rest[:n], seen); err != nil {
-			return r, err
-		}
-		rest = bytes.TrimLeft(rest[n:], jsonSpace)
-		if len(rest) > 0 && rest[0] == ',' {
-			rest = bytes.TrimLeft(rest[1:], jsonSpace)
-			continue
-		}
-		break
+	if err := r.take("stream", &r.stream); err != nil {
+		return r, err
 	}
-	if len(rest) == 0 || rest[0] != '}' || len(bytes.TrimLeft(rest[1:], jsonSpace)) > 0 {
-		return r, errors.New("malformed JSON object")
+	if err := r.take("model", &r.model); err != nil {
+		return r, err
+	}
+	if e.model != "" && r.model != e.model {
+		return r, fmt.Errorf("the path names model %q, the body %q", cutText(e.model, 100), cutText(r.model, 100))
 	}
 	if r.model == "" {
 		return r, errors.New("no model")
 	}
+	if d.read != nil {
+		return r, d.read(&r)
+	}
 	return r, nil
 }
 
-func (r *request) set(key string, value []byte, seen map[string]bool) error {
-	var err error
-	switch key {
-	case "model":
-		err = json.Unmarshal(value, &r.model)
-	case "stream":
-		err = json.Unmarshal(value, &r.stream)
-	case "system":
-		r.system = value
-	case "tools":
-		r.tools = value
-	case "messages":
-		r.messages = value
-	default:
+// take reads a part, where it is there.
+func (r *request) take(key string, to any) error {
+	raw, ok := r.parts[key]
+	if !ok {
 		return nil
 	}
-	if err != nil {
+	if err := json.Unmarshal(raw, to); err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
-	if seen[key] {
-		return fmt.Errorf("key %q stands twice", key)
-	}
-	seen[key] = true
 	return nil
 }
 
-const jsonSpace = " \t\r\n"
+// eachKey calls found for each key of a JSON object with its value, unread.
+func eachKey(body []byte, found func(key string, value []byte) error) error {
+	rest := trimSpace(body)
+	if len(rest) == 0 || rest[0] != '{' {
+		return errors.New("expected a JSON object")
+	}
+	rest = trimSpace(rest[1:])
+	for len(rest) > 0 && rest[0] != '}' {
+		n := valueLength(rest)
+		var key string
+		if rest[0] != '"' || n < 0 || json.Unmarshal(rest[:n], &key) != nil {
+			return errors.New("malformed JSON key")
+		}
+		rest = trimSpace(rest[n:])
+		if len(rest) == 0 || rest[0] != ':' {
+			return fmt.Errorf("malformed JSON after key %q", cutText(key, 50))
+		}
+		rest = trimSpace(rest[1:])
+		if n = valueLength(rest); n <= 0 {
+			return fmt.Errorf("malformed JSON value of %q", cutText(key, 50))
+		}
+		if err := found(key, rest[:n]); err != nil {
+			return err
+		}
+		rest = trimSpace(rest[n:])
+		if len(rest) > 0 && rest[0] == ',' {
+			rest = trimSpace(rest[1:])
+			continue
+		}
+		break
+	}
+	if len(rest) == 0 || rest[0] != '}' || len(trimSpace(rest[1:])) > 0 {
+		return errors.New("malformed JSON object")
+	}
+	return nil
+}
+
+// trimSpace removes what JSON allows before a value.
+func trimSpace(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
 
 // valueLength is the length of the JSON value that b begins with; -1 where it
 // does not end. It finds the end, it does not validate.

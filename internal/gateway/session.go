@@ -1,13 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +25,8 @@ const keepAlive = 10 * time.Minute
 type Session struct {
 	gw         *Gateway
 	lane       Lane
+	dialects   []*dialect
+	base       *url.URL // in place of the APIs' own; nil: those
 	limits     Limits
 	emit       func(event.ModelCall)
 	credential runtimes.Credential
@@ -44,30 +46,47 @@ type Session struct {
 	consumed int64 // tokens of all kinds
 }
 
+// SessionOptions say what a session is for.
+type SessionOptions struct {
+	Lane   Lane
+	Limits Limits
+	// APIs are those that the runtime speaks, in the words of
+	// runtimes.Description. A credential is needed for one of them at least.
+	APIs []string
+	// BaseURL is where the API is instead of the configured place; empty:
+	// there. The credential goes to it, so the caller has asked the operator.
+	BaseURL string
+	// Emit gets every exchange once, when it has ended, possibly from several
+	// goroutines; nil drops them.
+	Emit func(event.ModelCall)
+}
+
 // Open starts a session. In Replay it fails where the cassette has no such
-// lane. emit gets every exchange once, when it has ended, possibly from
-// several goroutines; nil drops them. The caller closes the session.
-func (g *Gateway) Open(lane Lane, limits Limits, emit func(event.ModelCall)) (*Session, error) {
-	cred, err := g.credential(context.Background())
-	if err != nil {
+// lane. The caller closes the session.
+func (g *Gateway) Open(o SessionOptions) (*Session, error) {
+	s := &Session{gw: g, lane: o.Lane, limits: o.Limits, emit: o.Emit, dialects: speaking(o.APIs)}
+	if len(s.dialects) == 0 {
+		return nil, fmt.Errorf("the model gateway speaks none of the APIs %q, only %s", o.APIs, strings.Join(APIs(), ", "))
+	}
+	if s.emit == nil {
+		s.emit = func(event.ModelCall) {}
+	}
+	if err := s.rebase(o); err != nil {
 		return nil, err
 	}
-	if emit == nil {
-		emit = func(event.ModelCall) {}
-	}
-	s := &Session{gw: g, lane: lane, limits: limits, emit: emit,
-		credential: runtimes.Credential{Kind: cred.Kind, Token: placeholder(cred.Kind)}}
 	s.view.Usage.CostKnown = true
 	s.scrubber = newScrubber(g.redact)
-	s.scrubber.know(s.credential.Token)
+	if err := s.identify(o.APIs); err != nil {
+		return nil, err
+	}
 	switch g.mode {
 	case Record:
-		s.scrubber.know(cred.Value)
-		if s.recorder, err = newRecorder(g.dir, lane, s.scrubber); err != nil {
+		var err error
+		if s.recorder, err = newRecorder(g.dir, o.Lane, s.scrubber); err != nil {
 			return nil, err
 		}
 	case Replay:
-		recorded, err := g.cassette.lane(lane)
+		recorded, err := g.cassette.lane(o.Lane)
 		if err != nil {
 			return nil, err
 		}
@@ -81,12 +100,46 @@ func (g *Gateway) Open(lane Lane, limits Limits, emit func(event.ModelCall)) (*S
 	return s, nil
 }
 
-// placeholder looks like the real thing to a CLI that checks its prefix.
-func placeholder(kind string) string {
-	if kind == OAuth {
-		return "sk-ant-oat01-herd-" + rand.Text()
+// rebase takes the session's own base URL.
+func (s *Session) rebase(o SessionOptions) error {
+	if o.BaseURL == "" {
+		return nil
 	}
-	return "sk-ant-herd-" + rand.Text()
+	if len(o.APIs) > 1 {
+		return fmt.Errorf("base-url %q: the runtime speaks several APIs (%s), and only one can be there; name the vendor in the model", o.BaseURL, strings.Join(o.APIs, ", "))
+	}
+	var err error
+	s.base, err = parseBase(o.BaseURL)
+	if err != nil {
+		return fmt.Errorf("base-url %w", err)
+	}
+	return nil
+}
+
+// identify makes the session's token, of the kind of the first credential there
+// is. Of several APIs one may have none: requests for it are then refused.
+func (s *Session) identify(apis []string) error {
+	var missing error
+	for _, api := range apis {
+		v := vendorOf(api)
+		if v == nil {
+			continue
+		}
+		cred, err := s.gw.credential(context.Background(), api)
+		if err != nil {
+			missing = cmp.Or(missing, err)
+			continue
+		}
+		s.scrubber.know(cred.Value)
+		if s.credential.Token == "" {
+			s.credential = runtimes.Credential{Kind: cred.Kind, Token: v.placeholder(cred.Kind)}
+			s.scrubber.know(s.credential.Token)
+		}
+	}
+	if s.credential.Token == "" {
+		return missing
+	}
+	return nil
 }
 
 // Credential is what the box gets in place of the real credential.
@@ -132,29 +185,9 @@ func (s *Session) enter() bool {
 	return true
 }
 
-// owns tells whether the request bears this session's token, and no other one.
-func (s *Session) owns(h http.Header) bool {
-	keys, auth := h.Values("X-Api-Key"), h.Values("Authorization")
-	offered := func(values []string, prefix string) (given, right bool) {
-		right = len(values) == 1
-		for _, v := range values {
-			given = true
-			token, ok := strings.CutPrefix(v, prefix)
-			same := subtle.ConstantTimeCompare([]byte(token), []byte(s.credential.Token)) == 1
-			right = right && ok && same
-		}
-		return given, right
-	}
-	keyGiven, keyRight := offered(keys, "")
-	authGiven, authRight := offered(auth, "Bearer ")
-	if s.credential.Kind == OAuth {
-		return authRight && (!keyGiven || keyRight)
-	}
-	return keyRight && (!authGiven || authRight)
-}
-
 // account adds an ended exchange to the view and reports it.
-func (s *Session) account(call event.ModelCall, used tokens, retryAt time.Time, message string) {
+func (s *Session) account(x *exchange, used tokens, retryAt time.Time, message string) {
+	call := x.call
 	message = cutText(s.gw.redact(message), 2<<10)
 	s.mu.Lock()
 	v := &s.view
@@ -163,14 +196,17 @@ func (s *Session) account(call event.ModelCall, used tokens, retryAt time.Time, 
 	v.Usage.OutputTokens += call.Usage.OutputTokens
 	v.Usage.CacheReadTokens += call.Usage.CacheReadTokens
 	v.Usage.CacheWriteTokens += call.Usage.CacheWriteTokens
+	v.Usage.ReasoningTokens += call.Usage.ReasoningTokens
 	v.Usage.CostUSD += call.Usage.CostUSD
 	v.Usage.CostKnown = v.Usage.CostKnown && call.Usage.CostKnown
 	s.consumed += used.total()
 	// Counting tokens is a side request, and an agent that leaves a request
 	// behind says nothing about the API: neither decides how the run ended.
-	aside := call.Path == countPath && call.Status < 400 || call.Reason == "client_gone" && v.LastStatus != 0
+	// Nor does a WebSocket that was tried first.
+	aside := x.req.purpose == count && call.Status < 400 ||
+		(call.Reason == "client_gone" || call.Reason == "upgrade") && v.LastStatus != 0
 	if !aside {
-		v.LastStatus, v.LastReason, v.LastStop = call.Status, call.Reason, call.StopReason
+		v.API, v.LastStatus, v.LastReason, v.LastStop = x.dialect.api, call.Status, call.Reason, call.StopReason
 		v.RetryAt, v.Error = retryAt, message
 	}
 	s.mu.Unlock()

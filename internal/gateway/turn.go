@@ -10,11 +10,45 @@ import (
 	"strings"
 )
 
+// conversation is what a request says, in the words of no vendor.
+type conversation struct {
+	system string
+	// context are other texts in which a CLI says where it works.
+	context string
+	// after names the stored conversation that this one goes on from.
+	after    string
+	tools    int // offered
+	messages []message
+}
+
+// message is what one side says at a time.
+type message struct {
+	assistant bool // else the user and his tools
+	parts     []part
+}
+
+// Kinds of parts. Others are in the vendor's words and compared by digest.
+const (
+	textPart   = "text"
+	callPart   = "call"
+	resultPart = "result"
+)
+
+type part struct {
+	kind    string
+	text    string // of a call: its input
+	id      string // of a call; of a result: its call's
+	name    string // of a call
+	failed  bool   // result
+	content []part // of a result
+}
+
 // turn is a request as cassettes see it.
 type turn struct {
-	Kind string // "main", "side" (no tools: titles, probes) or "count_tokens"
+	Dialect string
+	Kind    string // "main", "side" (no tools: titles, probes), "compact" or "count_tokens"
 	// Lines are the normalised last turn: what was said to the model since it
-	// last spoke. Requests match by Kind and Lines.
+	// last spoke. Requests match by Dialect, Kind and Lines.
 	Lines        []string
 	Depth        int    // assistant messages before it
 	Conversation string // digest of all normalised messages
@@ -23,62 +57,43 @@ type turn struct {
 	Workdir      string // as the system prompt names it; may be empty
 }
 
-func (t *turn) key() string { return t.Kind + "\n" + strings.Join(t.Lines, "\n") }
+func (t *turn) key() string { return matchKey(t.Dialect, t.Kind, t.Lines) }
 
-type wireMessage struct {
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
-}
-
-type wireBlock struct {
-	Type      string          `json:"type"`
-	Text      string          `json:"text"`
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Input     json.RawMessage `json:"input"`
-	ToolUseID string          `json:"tool_use_id"`
-	Content   json.RawMessage `json:"content"`
-	IsError   bool            `json:"is_error"`
-	Source    json.RawMessage `json:"source"`
+func matchKey(dialect, kind string, lines []string) string {
+	return dialect + " " + kind + "\n" + strings.Join(lines, "\n")
 }
 
 // readTurn reads the part of a request that cassettes match on.
-func readTurn(req request, path string) (*turn, error) {
-	var messages []wireMessage
-	if len(req.messages) > 0 {
-		if err := json.Unmarshal(req.messages, &messages); err != nil {
-			return nil, fmt.Errorf("messages: %w", err)
-		}
+func (d *dialect) readTurn(req request) (*turn, error) {
+	c, err := d.conversation(req)
+	if err != nil {
+		return nil, err
 	}
-	var tools []json.RawMessage
-	if len(req.tools) > 0 && json.Unmarshal(req.tools, &tools) != nil {
-		tools = nil // no list: the API will say so
-	}
-	system := plainText(req.system)
-	t := &turn{Tools: len(tools), Workdir: findWorkdir(system), Kind: "main"}
+	t := &turn{Dialect: d.name, Tools: c.tools, Workdir: findWorkdir(c.system + "\n" + c.context), Kind: "main"}
 	switch {
-	case path == countPath:
+	case req.purpose == count:
 		t.Kind = "count_tokens"
-	case len(tools) == 0:
+	case req.purpose == compact:
+		t.Kind = "compact"
+	case c.tools == 0:
 		t.Kind = "side"
 	}
 	n := normaliser{workdir: t.Workdir}
-	t.System = shortDigest(n.system(system))
+	t.System = shortDigest(n.system(c.system))
 	whole := sha256.New()
+	fmt.Fprintf(whole, "%s\n", c.after)
 	var calls map[string]call
-	for _, m := range messages {
-		switch m.Role {
-		case "assistant":
+	for _, m := range c.messages {
+		if m.assistant {
 			t.Depth++
 			t.Lines = nil
-			calls = toolCalls(m.Content)
-			fmt.Fprintf(whole, "assistant\n%s\n", strings.Join(n.assistant(m.Content), "\n"))
-		case "user":
-			lines := n.user(m.Content, calls)
-			t.Lines = append(t.Lines, lines...)
-			fmt.Fprintf(whole, "user\n%s\n", strings.Join(lines, "\n"))
+			calls = toolCalls(m.parts)
+			fmt.Fprintf(whole, "assistant\n%s\n", strings.Join(n.assistant(m.parts), "\n"))
+			continue
 		}
-		// Other roles ("system" in mid-conversation) are the harness's words.
+		lines := n.user(m.parts, calls)
+		t.Lines = append(t.Lines, lines...)
+		fmt.Fprintf(whole, "user\n%s\n", strings.Join(lines, "\n"))
 	}
 	t.Conversation = "sha256:" + hex.EncodeToString(whole.Sum(nil))
 	return t, nil
@@ -90,64 +105,61 @@ type call struct {
 	name  string
 }
 
-func toolCalls(content json.RawMessage) map[string]call {
+func toolCalls(parts []part) map[string]call {
 	calls := map[string]call{}
-	for _, b := range contentBlocks(content) {
-		if b.Type == "tool_use" || b.Type == "server_tool_use" {
-			calls[b.ID] = call{len(calls) + 1, b.Name}
+	for _, p := range parts {
+		if p.kind == callPart {
+			calls[p.id] = call{len(calls) + 1, p.name}
 		}
 	}
 	return calls
 }
 
-// contentBlocks reads content in either of its forms; what is neither has none.
-func contentBlocks(content json.RawMessage) []wireBlock {
-	var text string
-	if json.Unmarshal(content, &text) == nil {
-		return []wireBlock{{Type: "text", Text: text}}
-	}
-	var blocks []wireBlock
-	if json.Unmarshal(content, &blocks) != nil {
-		return nil
-	}
-	return blocks
-}
-
-func plainText(content json.RawMessage) string {
-	var texts []string
-	for _, b := range contentBlocks(content) {
-		if b.Type == "text" {
-			texts = append(texts, b.Text)
+// texts joins the texts of parts.
+func texts(parts []part) string {
+	var all []string
+	for _, p := range parts {
+		if p.kind == textPart {
+			all = append(all, p.text)
 		}
 	}
-	return strings.Join(texts, "\n")
+	return strings.Join(all, "\n")
+}
+
+// length is that of a JSON list; what is none has no length: the API will say so.
+func length(list json.RawMessage) int {
+	var items []json.RawMessage
+	if len(list) > 0 && json.Unmarshal(list, &items) != nil {
+		return 0
+	}
+	return len(items)
 }
 
 // user renders a user message: tool results first, in the order of their calls
 // (parallel tools finish in any order), then what was said.
-func (n normaliser) user(content json.RawMessage, calls map[string]call) []string {
+func (n normaliser) user(parts []part, calls map[string]call) []string {
 	type result struct {
 		index int
 		lines []string
 	}
 	var results []result
 	var said []string
-	for _, b := range contentBlocks(content) {
-		switch b.Type {
-		case "tool_result":
-			c := calls[b.ToolUseID]
+	for _, p := range parts {
+		switch p.kind {
+		case resultPart:
+			c := calls[p.id]
 			head := fmt.Sprintf("tool result %d (%s):", c.index, c.name)
-			if b.IsError {
+			if p.failed {
 				head = fmt.Sprintf("tool error %d (%s):", c.index, c.name)
 			}
-			results = append(results, result{c.index, append([]string{head}, n.resultLines(b.Content)...)})
-		case "text":
-			if text := n.prompt(b.Text); text != "" {
+			results = append(results, result{c.index, append([]string{head}, n.resultLines(p.content)...)})
+		case textPart:
+			if text := n.prompt(p.text); text != "" {
 				said = append(said, "user:")
 				said = append(said, indent(text)...)
 			}
 		default:
-			said = append(said, fmt.Sprintf("%s: %s", b.Type, shortDigest(string(b.Source)+string(b.Content))))
+			said = append(said, fmt.Sprintf("%s: %s", p.kind, shortDigest(p.text)))
 		}
 	}
 	slices.SortStableFunc(results, func(a, b result) int { return cmp.Compare(a.index, b.index) })
@@ -158,27 +170,27 @@ func (n normaliser) user(content json.RawMessage, calls map[string]call) []strin
 	return append(lines, said...)
 }
 
-func (n normaliser) resultLines(content json.RawMessage) []string {
+func (n normaliser) resultLines(content []part) []string {
 	var lines []string
-	for _, b := range contentBlocks(content) {
-		if b.Type == "text" {
-			lines = append(lines, indent(n.result(b.Text))...)
+	for _, p := range content {
+		if p.kind == textPart {
+			lines = append(lines, indent(n.result(p.text))...)
 		} else {
-			lines = append(lines, fmt.Sprintf("  %s: %s", b.Type, shortDigest(string(b.Source))))
+			lines = append(lines, fmt.Sprintf("  %s: %s", p.kind, shortDigest(p.text)))
 		}
 	}
 	return lines
 }
 
 // assistant renders what the model said, for the digest of the conversation.
-func (n normaliser) assistant(content json.RawMessage) []string {
+func (n normaliser) assistant(parts []part) []string {
 	var lines []string
-	for _, b := range contentBlocks(content) {
-		switch b.Type {
-		case "text":
-			lines = append(lines, indent(n.result(b.Text))...)
-		case "tool_use":
-			lines = append(lines, "call "+b.Name+" "+n.result(string(b.Input)))
+	for _, p := range parts {
+		switch p.kind {
+		case textPart:
+			lines = append(lines, indent(n.result(p.text))...)
+		case callPart:
+			lines = append(lines, "call "+p.name+" "+n.result(p.text))
 		}
 	}
 	return lines

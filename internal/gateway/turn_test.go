@@ -54,11 +54,11 @@ func turnOf(t *testing.T, path string) *turn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := readRequest(data)
+	req, err := messages.readRequest(endpoint{}, data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, err := readTurn(req, messagesPath)
+	turn, err := messages.readTurn(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +97,13 @@ func TestNormalisedText(t *testing.T) {
 
 func TestParallelResultsStandInTheOrderOfTheirCalls(t *testing.T) {
 	body := func(results string) request {
-		return request{messages: []byte(`[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"Bash"},{"type":"tool_use","id":"y","name":"Read"}]},
-			{"role":"system","content":"noise"},{"role":"user","content":[` + results + `]}]`)}
+		return request{parts: map[string][]byte{"messages": []byte(`[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"Bash"},{"type":"tool_use","id":"y","name":"Read"}]},
+			{"role":"system","content":"noise"},{"role":"user","content":[` + results + `]}]`)}}
 	}
 	x, y := `{"type":"tool_result","tool_use_id":"x","content":"1","is_error":true}`, `{"type":"tool_result","tool_use_id":"y","content":[{"type":"text","text":"2"}]}`
 	want := []string{"tool error 1 (Bash):", "  1", "tool result 2 (Read):", "  2"}
 	for _, req := range []request{body(x + "," + y), body(y + "," + x)} {
-		got, err := readTurn(req, messagesPath)
+		got, err := messages.readTurn(req)
 		if err != nil {
 			t.Fatal(err)
 		}
