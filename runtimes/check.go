@@ -40,6 +40,7 @@ func Check(rt Runtime, cfg Config) error {
 		{FeatureMaxCost, cfg.MaxCostUSD != 0 || cfg.MaxTokens != 0, "a budget (max-cost-usd, max-tokens)"},
 		{FeatureTools, len(cfg.AllowedTools)+len(cfg.DeniedTools) > 0, "a choice of tools (allowed-tools, denied-tools)"},
 		{FeatureSystemPrompt, cfg.SystemPrompt != "" || cfg.AppendSystemPrompt != "", "a system prompt (system-prompt, append-system-prompt)"},
+		{FeatureFallback, cfg.FallbackModel != "", "a second model (fallback-model)"},
 	})
 	if cfg.MaxTurns < 0 {
 		problems = append(problems, fmt.Sprintf("max-turns is %d: expected 1 or more, or leave it out for no limit", cfg.MaxTurns))

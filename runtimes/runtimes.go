@@ -78,6 +78,7 @@ const (
 	FeatureMaxCost      Feature = "max-cost-usd"
 	FeatureTools        Feature = "allowed-tools"
 	FeatureSystemPrompt Feature = "system-prompt"
+	FeatureFallback     Feature = "fallback-model"
 )
 
 // Config is the evaluated `runtime:` block of a step.

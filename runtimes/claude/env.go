@@ -1,11 +1,6 @@
 package claude
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"github.com/herd-runner/herd-runner/runtimes"
 )
 
@@ -22,8 +17,7 @@ func routing() []string {
 
 // environment is what the CLI needs over the box's base environment.
 func environment(task runtimes.Task) (map[string]string, error) {
-	box, cfg := task.Box, task.Config
-	env := map[string]string{
+	env, err := runtimes.Environment(task, map[string]string{
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 		"DISABLE_AUTOUPDATER":                      "1",
 		"DISABLE_TELEMETRY":                        "1",
@@ -36,62 +30,27 @@ func environment(task runtimes.Task) (map[string]string, error) {
 		// A stream that stalls would otherwise be waited for over 700 s.
 		"CLAUDE_ENABLE_BYTE_WATCHDOG":        "1",
 		"CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "180000",
+	}, routing())
+	if err != nil {
+		return nil, err
 	}
-	maps.Copy(env, cfg.Env)
-	for _, name := range routing() {
-		if _, ok := cfg.Env[name]; ok {
-			return nil, fmt.Errorf("env: %s is set by the runner, which keeps credentials out of the box: remove it (base-url chooses another endpoint)", name)
-		}
-		if box.Env[name] != "" {
-			env[name] = ""
-		}
-	}
-	env["HOME"] = box.Home
-	env["TMPDIR"] = box.Temp
+	box := task.Box
 	env["CLAUDE_CONFIG_DIR"] = ConfigDir(box.Home)
 	switch {
 	case box.Gateway != "":
 		env["ANTHROPIC_BASE_URL"] = "http://" + box.Gateway
-		// A proxy variable would catch the loopback address too.
-		for _, name := range []string{"NO_PROXY", "no_proxy"} {
-			env[name] = addNoProxy(inherited(name, cfg.Env, box.Env))
-		}
-	case cfg.BaseURL != "":
-		env["ANTHROPIC_BASE_URL"] = cfg.BaseURL
+	case task.Config.BaseURL != "":
+		env["ANTHROPIC_BASE_URL"] = task.Config.BaseURL
 	}
 	switch task.Credential.Kind {
 	case "api-key":
 		env["ANTHROPIC_API_KEY"] = task.Credential.Token
 	case "oauth":
 		env["CLAUDE_CODE_OAUTH_TOKEN"] = task.Credential.Token
-	case "":
-		if box.Gateway != "" {
-			return nil, fmt.Errorf("the task has no credential for the gateway")
-		}
-	default:
-		return nil, fmt.Errorf("credential kind %q: expected api-key or oauth", task.Credential.Kind)
 	}
 	if box.Backend != "host" {
 		// As root the CLI refuses to skip permissions unless told it is boxed.
 		env["IS_SANDBOX"] = "1"
 	}
-	runtimes.TrustWorkspace(env, box)
 	return env, nil
-}
-
-func inherited(name string, nearest, base map[string]string) string {
-	if v, ok := nearest[name]; ok {
-		return v
-	}
-	return base[name]
-}
-
-func addNoProxy(old string) string {
-	list := []string{"127.0.0.1", "localhost"}
-	for _, host := range strings.Split(old, ",") {
-		if host = strings.TrimSpace(host); host != "" && !slices.Contains(list, host) {
-			list = append(list, host)
-		}
-	}
-	return strings.Join(list, ",")
 }

@@ -187,7 +187,7 @@ func credential(t *testing.T, rt runtimes.Runtime) {
 
 func full(rt runtimes.Runtime, fx Fixtures) runtimes.Task {
 	task := Task()
-	task.Config = runtimes.Config{Model: "some-model", FallbackModel: "other-model", Env: map[string]string{"B": "2", "A": "1", "C": "3"}}
+	task.Config = runtimes.Config{Model: "some-model", Env: map[string]string{"B": "2", "A": "1", "C": "3"}}
 	for _, f := range rt.Describe().Features {
 		ask(&task, f, fx)
 	}
@@ -215,6 +215,8 @@ func ask(task *runtimes.Task, f runtimes.Feature, fx Fixtures) {
 		cfg.AllowedTools, cfg.DeniedTools = []string{"Read", "Bash"}, []string{"Bash"}
 	case runtimes.FeatureSystemPrompt:
 		cfg.SystemPrompt, cfg.AppendSystemPrompt = "SYSTEM-MARK", "APPEND-MARK"
+	case runtimes.FeatureFallback:
+		cfg.FallbackModel = "other-model"
 	}
 }
 
@@ -239,9 +241,16 @@ func same(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 func noFlag(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	const evil = "--XEVILX"
 	task := full(rt, fx)
-	task.Config.Model, task.Config.FallbackModel = evil, evil
-	task.Config.AllowedTools, task.Config.DeniedTools = []string{evil}, []string{evil}
-	task.Config.SystemPrompt, task.Config.AppendSystemPrompt = evil, evil
+	task.Config.Model = evil
+	if task.Config.FallbackModel != "" {
+		task.Config.FallbackModel = evil
+	}
+	if len(task.Config.AllowedTools) > 0 {
+		task.Config.AllowedTools, task.Config.DeniedTools = []string{evil}, []string{evil}
+	}
+	if task.Config.SystemPrompt != "" {
+		task.Config.SystemPrompt, task.Config.AppendSystemPrompt = evil, evil
+	}
 	cmd, err := rt.Command(task)
 	if err != nil {
 		return // refused: as good
@@ -286,7 +295,7 @@ func features(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	plain := command(t, rt, Task())
 	for _, f := range []runtimes.Feature{
 		runtimes.FeatureOutputSchema, runtimes.FeatureResume, runtimes.FeatureFork, runtimes.FeatureMCP,
-		runtimes.FeatureMaxTurns, runtimes.FeatureMaxCost, runtimes.FeatureTools, runtimes.FeatureSystemPrompt,
+		runtimes.FeatureMaxTurns, runtimes.FeatureMaxCost, runtimes.FeatureTools, runtimes.FeatureSystemPrompt, runtimes.FeatureFallback,
 	} {
 		task := Task()
 		ask(&task, f, fx)

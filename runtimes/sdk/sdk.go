@@ -38,6 +38,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureMaxCost,
 			runtimes.FeatureTools,
 			runtimes.FeatureSystemPrompt,
+			runtimes.FeatureFallback,
 		},
 	}
 }
