@@ -282,18 +282,21 @@ func (r *run) evalOutputs(n *workflow.Node, l *legState, sc *scope) {
 		return
 	}
 	for _, e := range n.Job.Outputs.Entries {
-		value, err := workflow.Evaluate(e.Value, sc.env())
-		if err != nil {
+		given := expr.NewObject()
+		if err := e.EvaluateInto(given, sc.env()); err != nil {
 			r.note(n, "error", "output "+e.Key.Text+": "+err.Error(), err)
 			l.failed = true
 			continue
 		}
-		v := outputString(value)
-		if r.Masker.Contains(v) {
-			r.note(n, "warning", "output "+e.Key.Text+" was dropped: it holds a secret", nil)
-			continue
+		for _, name := range given.Keys() {
+			value, _ := given.Get(name)
+			v := outputString(value)
+			if r.Masker.Contains(v) {
+				r.note(n, "warning", "output "+name+" was dropped: it holds a secret", nil)
+				continue
+			}
+			l.outputs.Set(name, v)
 		}
-		l.outputs.Set(e.Key.Text, v)
 	}
 }
 

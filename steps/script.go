@@ -60,7 +60,7 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		Argv:    s.shellArgv(sh, scriptPath, a.docker.Host),
 		Env:     s.scriptEnv(info, files),
 		Dir:     dir,
-		Files:   []sandbox.File{{Path: scriptPath, Mode: 0o700, Data: []byte(script)}},
+		Files:   []sandbox.File{{Path: scriptPath, Mode: 0o700, Data: []byte(sh.before + script + sh.after)}},
 		Collect: files.collect(),
 		Stop:    scriptStop,
 		Kill:    s.Kill,
@@ -189,8 +189,9 @@ func (s *stepRun) workingDirectory(nearest ...*workflow.Value) (string, error) {
 // shell says how a script is run. Several candidates mean: the first whose
 // program is there.
 type shell struct {
-	candidates [][]string // {0} is the script's path
-	extension  string
+	candidates    [][]string // {0} is the script's path
+	extension     string
+	before, after string // what stands around the script in its file
 }
 
 func (s *stepRun) shell() (shell, error) {
@@ -214,24 +215,92 @@ func (s *stepRun) shell() (shell, error) {
 	return namedShell(name)
 }
 
+// knownShells are the shells that a script's `shell` can name alone: the
+// arguments of GitHub's command line for it, {0} being the script's path, and
+// the ending of that.
+func knownShells(program string) (arguments, extension string) {
+	switch program {
+	case "bash":
+		return "--noprofile --norc -e -o pipefail {0}", ".sh"
+	case "sh":
+		return "-e {0}", ".sh"
+	case "python":
+		return "{0}", ".py"
+	case "node":
+		return "{0}", ".js"
+	case "pwsh", "powershell":
+		return `-command ". '{0}'"`, ".ps1"
+	}
+	return "", ""
+}
+
 // namedShell gives GitHub's command lines of the shells (SEMANTICS 33).
 func namedShell(name string) (shell, error) {
-	switch name {
-	case "":
-		return shell{[][]string{{"bash", "-e", "{0}"}, {"sh", "-e", "{0}"}}, ".sh"}, nil
-	case "bash":
-		return shell{[][]string{{"bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "{0}"}}, ".sh"}, nil
-	case "sh":
-		return shell{[][]string{{"sh", "-e", "{0}"}}, ".sh"}, nil
-	case "python":
-		return shell{[][]string{{"python", "{0}"}, {"python3", "{0}"}}, ".py"}, nil
-	case "node":
-		return shell{[][]string{{"node", "{0}"}}, ".js"}, nil
+	if name == "" {
+		return shell{candidates: [][]string{{"bash", "-e", "{0}"}, {"sh", "-e", "{0}"}}, extension: ".sh"}, nil
 	}
-	if !strings.Contains(name, "{0}") {
-		return shell{}, fmt.Errorf("shell: %q is not known; use bash, sh, python, node, or a command line with {0} for the script", name)
+	program, arguments, _ := strings.Cut(name, " ")
+	known, extension := knownShells(program)
+	if arguments = strings.TrimSpace(arguments); arguments == "" {
+		arguments = known
 	}
-	return shell{[][]string{strings.Fields(name)}, ".sh"}, nil
+	if !strings.Contains(arguments, "{0}") {
+		return shell{}, fmt.Errorf("shell: %q is not known; use bash, sh, python, node, pwsh, or a command line with {0} for the script", name)
+	}
+	sh := shell{candidates: [][]string{append([]string{program}, splitArguments(arguments)...)}, extension: extension}
+	switch {
+	case name == "python":
+		sh.candidates = append(sh.candidates, []string{"python3", "{0}"})
+	case extension == ".ps1":
+		sh.before = "$ErrorActionPreference = 'stop'\n"
+		sh.after = "\nif ((Test-Path -LiteralPath variable:\\LASTEXITCODE)) { exit $LASTEXITCODE }"
+	}
+	return sh, nil
+}
+
+// splitArguments takes a command line apart as .NET does, which GitHub's runner
+// is written in: double quotes keep blanks together, a backslash escapes only
+// before a double quote, and two of these inside of quotes are one.
+func splitArguments(s string) []string {
+	var all []string
+	var b strings.Builder
+	quoted, begun := false, false
+	for i := 0; i < len(s); i++ {
+		slashes := 0
+		for i < len(s) && s[i] == '\\' {
+			slashes++
+			i++
+		}
+		atQuote := i < len(s) && s[i] == '"'
+		if begun = begun || slashes > 0; !atQuote {
+			b.WriteString(strings.Repeat("\\", slashes))
+		} else {
+			b.WriteString(strings.Repeat("\\", slashes/2))
+		}
+		switch {
+		case i == len(s):
+		case atQuote && slashes%2 == 1:
+			b.WriteByte('"')
+		case atQuote && quoted && i+1 < len(s) && s[i+1] == '"':
+			b.WriteByte('"')
+			i++
+		case atQuote:
+			quoted, begun = !quoted, true
+		case (s[i] == ' ' || s[i] == '\t') && !quoted:
+			if begun {
+				all = append(all, b.String())
+				b.Reset()
+				begun = false
+			}
+		default:
+			b.WriteByte(s[i])
+			begun = true
+		}
+	}
+	if begun {
+		all = append(all, b.String())
+	}
+	return all
 }
 
 // shellArgv is the command line of a script. On the host the shell is looked up

@@ -53,6 +53,27 @@ jobs:
 jobs:
   a: {steps: [{id: s, shell: "cat {0}", run: hello}]}
 `, "hello"},
+		{"SEMANTICS 33: pwsh gets a .ps1 that stops at errors and ends with the exit code, by GitHub's command line", `
+jobs:
+  a:
+    steps:
+      - run: |
+          mkdir bin && cat > bin/pwsh <<'END' && chmod +x bin/pwsh
+          #!/bin/sh
+          file=$(echo "$2" | cut -d"'" -f2)
+          echo $# $1 ${file##*.} && cat "$file"
+          END
+          echo "$PWD/bin" >> $GITHUB_PATH
+      - {id: s, shell: pwsh, run: Write-Output hi}
+`, "2 -command ps1\n$ErrorActionPreference = 'stop'\nWrite-Output hi\nif ((Test-Path -LiteralPath variable:\\LASTEXITCODE)) { exit $LASTEXITCODE }"},
+		{"SEMANTICS 33: a custom shell's arguments are taken apart as by GitHub's runner", `
+jobs:
+  a: {steps: [{id: s, shell: "sh -c \"cat '{0}'; printf ' %s' $1\" 'a \\\"b\\\"", run: hello}]}
+`, "hello \"b\""},
+		{"mappings are inserted into env", `
+jobs:
+  a: {env: {A: 1, "${{ insert }}": "${{ fromJSON('{A: 2, B: 3}') }}"}, steps: [{id: s, run: 'echo $A $B'}]}
+`, "2 3\n"},
 		{"SEMANTICS 30: secrets and added masks do not show", `
 jobs:
   a: {steps: [{id: s, env: {T: "${{ secrets.TOKEN }}"}, run: "echo ::add-mask::hidden-word\necho $T hidden-word"}]}

@@ -195,7 +195,7 @@ func (c *checker) callInputs(job *Job) {
 	for _, in := range declared {
 		v := getFold(job.With, in.Name)
 		switch {
-		case v == nil && in.Required:
+		case v == nil && in.Required && keysKnown(job.With):
 			c.errorf(job.Uses, "input", "add `with: {"+in.Name+": …}`", "workflow %s requires the input %q", job.Uses.Text, in.Name)
 		case v != nil && isStatic(v):
 			if _, err := in.take(v, v.Plain); err != nil {
@@ -212,7 +212,7 @@ func (c *checker) callSecrets(job *Job) {
 	var names []string
 	for _, s := range job.Called.Call.Secrets {
 		names = append(names, s.Name)
-		if s.Required && !hasKeyFold(job.Secrets, s.Name) {
+		if s.Required && keysKnown(job.Secrets) && !hasKeyFold(job.Secrets, s.Name) {
 			c.errorf(job.Uses, "secret", "add `secrets: {"+s.Name+": …}`, or `secrets: inherit`", "workflow %s requires the secret %q", job.Uses.Text, s.Name)
 		}
 	}

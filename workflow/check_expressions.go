@@ -161,6 +161,10 @@ func (c *checker) expressions(v *Value, key string, s scope) {
 		c.expressions(item, key, s)
 	}
 	for _, e := range v.Entries {
+		if c.insertion(e, key) {
+			c.expressions(e.Value, key, s)
+			continue
+		}
 		c.expressions(e.Key, key, s)
 		c.expressions(e.Value, key, s)
 	}
@@ -186,6 +190,18 @@ func (c *checker) expressions(v *Value, key string, s scope) {
 		}
 		c.expression(v, e, e.Base(), c.place(key), s)
 	}
+}
+
+// insertion says whether the key of e is ${{ insert }} in a place that may have
+// it, and looks at what is inserted.
+func (c *checker) insertion(e Entry, key string) bool {
+	if !e.Key.isInsert() || len(c.place(key).contexts) == 0 {
+		return false
+	}
+	if e.Value.Kind != Mapping && !e.Value.isExpression() {
+		c.errorf(e.Value, "type", "write an expression that gives a mapping, such as ${{ fromJSON(…) }}", "expected a mapping to insert, found %s", describe(e.Value))
+	}
+	return true
 }
 
 // condition checks what stands after `if:`.
@@ -237,7 +253,10 @@ func (c *checker) expression(v *Value, e *expr.Expr, base int, p place, s scope)
 	for _, ref := range e.Refs() {
 		switch {
 		case !slices.Contains(contextNames(), ref.Name):
-			hint := suggest(ref.Name, contextNames())
+			hint := suggest(ref.Name, p.contexts)
+			if ref.Name == "insert" {
+				hint = "${{ insert }} stands alone, as a key of a mapping"
+			}
 			c.at(SeverityError, v, base+ref.Offset, len(ref.Name), "expression", hint, "unknown context %q", e.Source()[ref.Offset:ref.Offset+len(ref.Name)])
 		case !p.has(ref.Name):
 			hint := "no context is available there"

@@ -51,7 +51,7 @@ func (c *checker) checkStep(s *Step) {
 	}
 }
 
-func shells() []string { return []string{"bash", "sh", "python", "node"} }
+func shells() []string { return []string{"bash", "sh", "python", "node", "pwsh", "powershell"} }
 
 // checkShell takes a known shell, or a command line with {0} for the script.
 func (c *checker) checkShell(v *Value) {
@@ -62,6 +62,10 @@ func (c *checker) checkShell(v *Value) {
 		if s == v.Text {
 			return
 		}
+	}
+	if v.Text == "cmd" {
+		c.errorf(v, "shell", "write the script for bash or pwsh", "the shell cmd is there on Windows only; steps run on Linux")
+		return
 	}
 	hint := suggest(v.Text, shells())
 	c.errorf(v, "shell", hint+", or a command line with {0} where the script's file goes, for example `perl {0}`", "unknown shell %s", describe(v))

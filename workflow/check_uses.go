@@ -115,7 +115,7 @@ func (c *checker) actionInputs(s *Step) {
 			c.warning(e.Key, "input", suggest(e.Key.Text, names), "action "+s.Uses.Text+" has no input \""+e.Key.Text+"\"")
 		}
 	}
-	if s.With != nil && s.With.Kind != Mapping {
+	if !keysKnown(s.With) {
 		return
 	}
 	for _, in := range s.Action.Inputs {
@@ -123,6 +123,11 @@ func (c *checker) actionInputs(s *Step) {
 			c.warning(s.Uses, "input", "add `with: {"+in.Name+": …}`", "action "+s.Uses.Text+" requires the input \""+in.Name+"\", which is empty")
 		}
 	}
+}
+
+// keysKnown says whether no expression decides which keys a mapping has.
+func keysKnown(v *Value) bool {
+	return v == nil || v.Kind == Mapping && !slices.ContainsFunc(v.Entries, func(e Entry) bool { return e.Key.template() != nil })
 }
 
 func hasKeyFold(v *Value, name string) bool {

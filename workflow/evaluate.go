@@ -131,19 +131,9 @@ func Evaluate(v *Value, env expr.Env) (expr.Value, error) {
 	case Mapping:
 		o := expr.NewObject()
 		for _, e := range v.Entries {
-			key, err := Evaluate(e.Key, env)
-			if err != nil {
+			if err := e.EvaluateInto(o, env); err != nil {
 				return nil, err
 			}
-			name := e.Key.Text
-			if e.Key.template() != nil {
-				name = expr.String(key)
-			}
-			x, err := Evaluate(e.Value, env)
-			if err != nil {
-				return nil, err
-			}
-			o.Set(name, x)
 		}
 		return o, nil
 	}
@@ -159,6 +149,56 @@ func Evaluate(v *Value, env expr.Env) (expr.Value, error) {
 		return nil, v.exprError(err, 0)
 	}
 	return x, nil
+}
+
+// EvaluateInto adds to o what one entry of a mapping gives: its key with its
+// value, or, where the key is ${{ insert }}, all that the value holds.
+func (e Entry) EvaluateInto(o *expr.Object, env expr.Env) error {
+	if e.Key.isInsert() {
+		return e.insertInto(o, env)
+	}
+	name := e.Key.Text
+	if e.Key.template() != nil {
+		key, err := EvalString(e.Key, env)
+		if err != nil {
+			return err
+		}
+		name = key
+	}
+	x, err := Evaluate(e.Value, env)
+	if err != nil {
+		return err
+	}
+	o.Set(name, x)
+	return nil
+}
+
+// insertInto adds the keys of the mapping that the entry's value gives.
+func (e Entry) insertInto(o *expr.Object, env expr.Env) error {
+	x, err := Evaluate(e.Value, env)
+	if err != nil {
+		return err
+	}
+	inserted, ok := x.(*expr.Object)
+	if !ok {
+		return evalErrorf(e.Value, "", "expected a mapping to insert, found %s", kindName(x))
+	}
+	for _, name := range inserted.Keys() {
+		item, _ := inserted.Get(name)
+		o.Set(name, item)
+	}
+	return nil
+}
+
+// isInsert says whether v, a key, is ${{ insert }}: the value is a mapping whose
+// keys stand in its place.
+func (v *Value) isInsert() bool {
+	text, ok := strings.CutPrefix(strings.TrimSpace(v.Text), "${{")
+	if !ok {
+		return false
+	}
+	text, ok = strings.CutSuffix(text, "}}")
+	return ok && strings.TrimSpace(text) == "insert"
 }
 
 // EvalString is Evaluate for what must be a text; numbers and booleans are

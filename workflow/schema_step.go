@@ -15,7 +15,7 @@ func stepBlocks() []block {
 			{name: "uses", shape: filled(), example: "./action", without: alone, doc: "An action in place of a script."},
 			{name: "with", shape: mapOf(text()), place: at + "with", example: "{a: b}", beside: "uses: ./action", without: alone, doc: "Its inputs."},
 			{name: "env", shape: mapOf(text()), place: at + "env", example: "{A: b}", doc: "Variables of this step."},
-			{name: "shell", shape: filled(), place: at + "shell", example: "bash", doc: "What runs the script: `bash`, `sh`, `python`, `node`, or a command line with `{0}` for its file."},
+			{name: "shell", shape: filled(), place: at + "shell", example: "bash", doc: "What runs the script: `bash`, `sh`, `python`, `node`, `pwsh`, or a command line with `{0}` for its file."},
 			{name: "working-directory", shape: text(), place: at + "working-directory", example: "src", doc: "Where the script starts, from the project's top."},
 			{name: "timeout-minutes", shape: number(), place: at + "timeout-minutes", example: "0.5", doc: "After that it has failed; fractions work."},
 			{name: "continue-on-error", shape: boolean(), place: at + "continue-on-error", example: "true", doc: "Whether the job goes on well when it fails."},

@@ -39,7 +39,7 @@ func workflowBlocks() []block {
 
 func runDefaultKeys(place string) []key {
 	return []key{
-		{name: "shell", shape: filled(), place: place, example: "bash", doc: "`bash`, `sh`, `python`, `node`, or a command line with `{0}` for the script's file."},
+		{name: "shell", shape: filled(), place: place, example: "bash", doc: "`bash`, `sh`, `python`, `node`, `pwsh`, or a command line with `{0}` for the script's file."},
 		{name: "working-directory", shape: filled(), place: place, example: "src", doc: "Where scripts start, from the project's top."},
 	}
 }

@@ -196,7 +196,7 @@ func callFromJSON(e *evaluation, n *node, level int) (Value, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	out, jsonErr := FromJSON([]byte(String(v)))
+	out, jsonErr := parseJSON(String(v))
 	if jsonErr != nil {
 		err := e.fail(n, "Error parsing fromJson: %s", jsonErr)
 		if v == nil || v == "" {
