@@ -175,7 +175,7 @@ func differences() []difference {
 	return []difference{
 		{"`runs-on` may be left out.", "taken", "on: push\njobs: {a: {steps: [{run: a}]}}\n"},
 		{"A job without `steps` is refused, as GitHub refuses it when the run starts.", "refused", "on: push\njobs: {a: {runs-on: x}}\n"},
-		{"`branches` beside `branches-ignore` is refused, and so are tags and paths, as GitHub refuses it on push.", "refused", "on: {push: {branches: [a], branches-ignore: [b]}}" + rest},
+		{"`branches` beside `branches-ignore` gets a warning, and so do tags and paths: GitHub reads such a file, and refuses it on push.", "warned", "on: {push: {branches: [a], branches-ignore: [b]}}" + rest},
 		{"An unknown key is refused everywhere, below `workflow_dispatch` too.", "refused", "on: {workflow_dispatch: {other: 1}}" + rest},
 		{"An `if` with text outside of `${{ }}`, which is always true at GitHub, is refused.", "refused", step("if: \"${{ false }} || false\"")},
 		{"An expression that names a step, job, input or matrix key that is not there gets a warning (in `prompt`, `prompt-file`, `retry`, `runtime`, `docker` and `workspace` it is refused); at GitHub it is silently empty.", "warned", step("env: {A: \"${{ steps.nobody.outputs.x }}\"}")},
@@ -183,6 +183,7 @@ func differences() []difference {
 		{"A timeout of 0, below 0, or longer than a year is refused; fractions work.", "refused", job("timeout-minutes: 0")},
 		{"`max-parallel` below 1 is refused.", "refused", job("strategy: {max-parallel: 0}")},
 		{"`shell: cmd`, which is there on Windows only, is refused; `pwsh` and `powershell` work where the box's image has them.", "refused", step("shell: cmd")},
+		{"`permissions` of a called workflow beyond those of its caller are refused, as at GitHub; where a caller says nothing, GitHub's repository settings decide, and all are allowed here.", "taken", "on: push\npermissions: {}" + rest},
 		{"`shell: node` runs a script with Node.js.", "taken", step("shell: node")},
 		{"Step ids of the form `step-1` are kept for steps without an id.", "refused", step("id: step-1")},
 		{"`uses` takes composite actions and reusable workflows of the project (`./path`), and `actions/checkout`; everything else is refused.", "refused", "on: push\njobs: {a: {runs-on: x, steps: [{uses: actions/setup-go@v5}]}}\n"},

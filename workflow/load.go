@@ -31,6 +31,7 @@ func Load(file string, src []byte, read ReadFile) (*Workflow, *Plan, []Problem) 
 	l.report(file, problems)
 	if read != nil {
 		l.workflow(w, []string{path.Clean(file)})
+		l.permissions(grant{w: w}, map[grant]bool{})
 	}
 	w.Sources = l.sources
 	l.report(file, Check(w))

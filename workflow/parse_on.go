@@ -75,8 +75,9 @@ func (p *fileParser) eventFilters(t *Triggers, e event, at Entry) {
 		p.filter(t, e, f)
 	}
 	for _, k := range []string{"branches", "tags", "paths"} {
-		if keys[k] != nil && keys[k+"-ignore"] != nil {
-			p.errorf(keys[k+"-ignore"], "event", "write the exceptions into `"+k+"` as patterns that start with `!`", "`%s` and `%s-ignore` cannot stand together", k, k)
+		if ignore := keys[k+"-ignore"]; keys[k] != nil && ignore != nil {
+			p.add(SeverityWarning, "event", ignore.Pos, ignore.width(), "write the exceptions into `"+k+"` as patterns that start with `!`",
+				"GitHub does not run a workflow with both `"+k+"` and `"+k+"-ignore`")
 		}
 	}
 }
