@@ -192,6 +192,9 @@ func (s *stepRun) outcomeOf(end attemptEnd) event.Outcome {
 // problem is the end of a step whose own keys can not be evaluated or honoured.
 func problem(err error) attemptEnd {
 	end := attemptEnd{cause: event.CauseExitCode, message: err.Error(), err: err, exit: sandbox.Exit{Code: 1}}
+	if at := placeOf(err); at != nil {
+		end.hint = at.Hint
+	}
 	var refusal interface{ PolicyRule() string }
 	if errors.As(err, &refusal) {
 		end.cause = event.CausePolicyDenied

@@ -18,16 +18,8 @@ type EvalError struct {
 	Hint   string
 }
 
-func (e *EvalError) Error() string {
-	s := e.Msg
-	if e.Pos.Line > 0 {
-		s = fmt.Sprintf("line %d, column %d: %s", e.Pos.Line, e.Pos.Column, e.Msg)
-	}
-	if e.Hint != "" {
-		s += " (" + e.Hint + ")"
-	}
-	return s
-}
+// Error says what is wrong; where, and what to do, is shown beside it.
+func (e *EvalError) Error() string { return e.Msg }
 
 // Problem is the error as a Problem, of file where the error knows none.
 func (e *EvalError) Problem(file string) Problem {

@@ -49,19 +49,42 @@ func graphCall(w io.Writer, job *Job) {
 		return
 	}
 	fmt.Fprintf(w, "└─ calls  %s\n", printable(job.Uses.Text))
-	if job.Called == nil {
-		return
-	}
-	plan, _ := NewPlan(job.Called, "")
-	if plan == nil {
-		return
-	}
 	var inner strings.Builder
-	graphText(&inner, plan.drawings())
+	graphText(&inner, calledDrawings(job))
 	for line := range strings.Lines(inner.String()) {
 		if line != "\n" {
 			line = "   " + line
 		}
 		io.WriteString(w, line)
 	}
+}
+
+// calledDrawings are the jobs of the workflow that a job calls.
+func calledDrawings(job *Job) []jobDrawing {
+	if job.Called == nil {
+		return nil
+	}
+	plan, _ := NewPlan(job.Called, "")
+	if plan == nil {
+		return nil
+	}
+	return plan.drawings()
+}
+
+// callLabel is the title of a job that calls a workflow.
+func callLabel(d jobDrawing) string {
+	label := d.job.ID
+	if n := len(d.legs); n > 1 {
+		label += fmt.Sprintf(" [%d legs]", n)
+	}
+	return label + ": " + d.job.Uses.Text
+}
+
+// inTurn are the edges between steps that run one after the other.
+func inTurn(steps []*Step) [][]int {
+	before := make([][]int, len(steps))
+	for i := range before {
+		before[i] = []int{i - 1}
+	}
+	return before
 }

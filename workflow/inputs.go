@@ -16,13 +16,19 @@ import (
 // string; an input that is neither given nor has a default is false, 0 or "".
 // The inputs apply to the events workflow_dispatch and workflow_call; for
 // others the context is empty and no input may be given. Problems stand where
-// the input is declared, or at `on:`; their File is empty.
+// the input is declared, at the event, or at `on:`; their File is empty.
 func ResolveInputs(t Triggers, event string, given map[string]string) (*expr.Object, []Problem) {
 	c := &collector{}
 	o := expr.NewObject()
 	declared := t.Inputs
 	if event != "workflow_dispatch" && event != "workflow_call" {
 		declared = nil
+	}
+	at, length := t.Pos, len("on")
+	for _, e := range t.Events {
+		if e.Name == event {
+			at, length = e.Pos, len(e.Name)
+		}
 	}
 	names := make([]string, len(declared))
 	byName := make(map[string]string, len(given))
@@ -32,10 +38,16 @@ func ResolveInputs(t Triggers, event string, given map[string]string) (*expr.Obj
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !containsFold(names, name) {
 			hint := suggest(name, names)
-			if len(names) == 0 {
+			message := fmt.Sprintf("there is no input %q", name)
+			switch {
+			case len(t.Inputs) > 0 && len(names) == 0:
+				message += ": the event " + event + " has none"
+				hint = "inputs are those of workflow_dispatch"
+			case len(names) == 0:
+				message += ": the workflow has none"
 				hint = "declare it under `on.workflow_dispatch.inputs`"
 			}
-			c.add(SeverityError, "input", t.Pos, 1, hint, fmt.Sprintf("there is no input %q", name))
+			c.add(SeverityError, "input", at, length, hint, message)
 			continue
 		}
 		byName[strings.ToLower(name)] = given[name]

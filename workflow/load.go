@@ -27,7 +27,7 @@ func Load(file string, src []byte, read ReadFile) (*Workflow, *Plan, []Problem) 
 	if w == nil {
 		return nil, nil, problems
 	}
-	l := &loader{read: read, opened: map[string]*openedFile{}, workflows: map[string]*Workflow{}, found: map[string][]Problem{}, sources: map[string][]byte{}}
+	l := newLoader(read)
 	l.report(file, problems)
 	if read != nil {
 		l.workflow(w, []string{path.Clean(file)})
@@ -41,6 +41,24 @@ func Load(file string, src []byte, read ReadFile) (*Workflow, *Plan, []Problem) 
 	plan, more := NewPlan(w, "")
 	l.report(file, more)
 	return w, plan, l.problems()
+}
+
+// LoadAction checks a file that is an action, and the actions that it uses. It
+// gives a workflow without jobs, to show the problems with; nil where the file
+// is no action.
+func LoadAction(file string, src []byte, read ReadFile) (*Workflow, []Problem) {
+	root, problems := readYAML(file, src)
+	if root == nil || !isAction(root) {
+		return nil, nil
+	}
+	l := newLoader(read)
+	l.report(file, problems)
+	l.composite(&Step{Uses: root}, file, &openedFile{src: src, root: root}, nil)
+	return &Workflow{File: file, Src: src, Sources: l.sources}, l.problems()
+}
+
+func newLoader(read ReadFile) *loader {
+	return &loader{read: read, opened: map[string]*openedFile{}, workflows: map[string]*Workflow{}, found: map[string][]Problem{}, sources: map[string][]byte{}}
 }
 
 // loader reads what a workflow uses.
@@ -158,7 +176,12 @@ func (l *loader) action(s *Step, chain []string) {
 	case f.root == nil:
 		return
 	}
-	a := &Action{File: file, Dir: dir, job: &Job{ID: "action", Pos: f.root.Pos}}
+	l.composite(s, file, f, chain)
+}
+
+// composite reads the action in file for the step that uses it.
+func (l *loader) composite(s *Step, file string, f *openedFile, chain []string) {
+	a := &Action{File: file, Dir: path.Dir(file), job: &Job{ID: "action", Pos: f.root.Pos}}
 	p := &fileParser{collector: collector{file: file}}
 	p.action(a, f.root, s)
 	l.report(file, p.problems)

@@ -43,8 +43,10 @@ func TestWhatAWorkflowUsesIsChecked(t *testing.T) {
 				t.Fatal(err)
 			}
 			if plan != nil {
-				if err := Graph(&out, plan, "text"); err != nil {
-					t.Fatal(err)
+				for _, format := range []string{"text", "mermaid", "dot"} {
+					if err := Graph(&out, plan, format); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			golden(t, strings.TrimSuffix(name, ".txtar")+".txt", out.Bytes())

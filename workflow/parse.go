@@ -34,6 +34,10 @@ func (p *fileParser) workflow(w *Workflow, root *Value) {
 		p.errorf(root, "syntax", "start with `on:` and `jobs:`", "a workflow is a mapping, found %s", describe(root))
 		return
 	}
+	if isAction(root) {
+		p.errorf(root, "syntax", "a step of a workflow uses it: `uses: ./PATH`, the path being that of its directory", "this is an action, not a workflow")
+		return
+	}
 	var on, jobs *Value
 	for _, e := range root.Entries {
 		switch v := e.Value; e.Key.Text {
@@ -48,6 +52,7 @@ func (p *fileParser) workflow(w *Workflow, root *Value) {
 		case "on":
 			on = v
 			w.On = p.triggers(v)
+			w.On.Pos = e.Key.Pos
 		case "env":
 			w.Env = p.environment(e)
 		case "defaults":

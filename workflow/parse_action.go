@@ -2,6 +2,12 @@ package workflow
 
 import "slices"
 
+// isAction says whether a file is an action: it has `runs` and nothing that a
+// workflow must have.
+func isAction(root *Value) bool {
+	return root.Kind == Mapping && root.Get("runs") != nil && root.Get("on") == nil && root.Get("jobs") == nil
+}
+
 // action shapes the content of an action.yml that the step s uses.
 func (p *fileParser) action(a *Action, root *Value, s *Step) {
 	if root.Kind != Mapping {

@@ -242,7 +242,7 @@ jobs: {a: {steps: [{run: a}]}}
 		{"workflow_dispatch", map[string]string{"s": "x", "c": "low"}, `7:7 input "c" cannot be "low"`},
 		{"workflow_dispatch", map[string]string{"s": "x", "sx": "low"}, `2:3 there is no input "sx"`},
 		{"push", nil, `{}`},
-		{"push", map[string]string{"s": "x"}, `2:3 there is no input "s"`},
+		{"push", map[string]string{"s": "x"}, `1:1 there is no input "s": the event push has none`},
 	} {
 		o, ps := ResolveInputs(w.On, tt.event, tt.given)
 		got := string(expr.AppendJSON(nil, o))

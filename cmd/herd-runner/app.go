@@ -109,6 +109,7 @@ func (a *App) root() *cobra.Command {
 		a.runCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
 		a.psCommand(), a.showCommand(), a.logsCommand(), a.whyCommand(), a.imageCommand(), a.doctorCommand(), a.schemaCommand(), a.versionCommand(),
 	)
+	plainUsage(root)
 	return root
 }
 

@@ -71,9 +71,11 @@ func (a *App) eval(dir, contextFile, src string) (expr.Value, error) {
 		contexts = o
 	}
 	functions := evalFunctions(dir)
+	unknown := false
 	e, err := expr.ParseWith(src, expr.Names{
 		Context: func(name string) bool {
 			_, ok := contexts.Get(name)
+			unknown = unknown || !ok
 			return ok
 		},
 		Function: func(name string) (minimum, maximum int, ok bool) {
@@ -86,6 +88,10 @@ func (a *App) eval(dir, contextFile, src string) (expr.Value, error) {
 		if v, err = e.Eval(expr.Env{Context: contexts.Get, Function: functions, MaxBytes: evalMemory}); err == nil {
 			return v, nil
 		}
+	}
+	var at *expr.Error
+	if errors.As(err, &at) && unknown && contextFile == "" {
+		at.Hint = "give the contexts with --context FILE.json; a text is written in single quotes"
 	}
 	return nil, &exitError{exitProblem, &evalError{src, err}}
 }

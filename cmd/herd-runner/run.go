@@ -83,7 +83,6 @@ func (a *App) runCommand() *cobra.Command {
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "also show thinking, tool results, boxes and model calls")
 	fl.StringVar(&f.summaryFile, "summary-file", "", "append the run's summary (Markdown) to this file")
 	fl.StringVar(&f.resultFile, "result-file", "", "write run id, conclusion and cost (JSON) to this file")
-	cmd.MarkFlagsMutuallyExclusive("replay", "record")
 	return cmd
 }
 
@@ -91,6 +90,9 @@ func (a *App) runCommand() *cobra.Command {
 func (a *App) run(ctx context.Context, file string, f runFlags) error {
 	if f.maxParallel < 1 || f.maxAgents < 1 {
 		return problem("--max-parallel and --max-agents must be at least 1")
+	}
+	if f.replay != "" && f.record != "" {
+		return problem("--replay and --record cannot stand together: a replay asks no model that could be recorded")
 	}
 	p, err := a.prepare(ctx, file, f)
 	if err != nil {

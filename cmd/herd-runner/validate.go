@@ -13,6 +13,7 @@ func (a *App) validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate WORKFLOW.yml...",
 		Short: "Check workflow files and show every problem at once",
+		Long:  "Check workflow files, and files of composite actions, and show every problem at\nonce.",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			if format != "text" && format != "json" && format != "github" {
@@ -24,6 +25,9 @@ func (a *App) validateCommand() *cobra.Command {
 				w, problems, err := readWorkflow(dir, file)
 				if err != nil {
 					return err
+				}
+				if action, found := workflow.LoadAction(file, w.Src, projectFile(dir)); action != nil {
+					w, problems = action, found
 				}
 				bad = bad || workflow.HasErrors(problems)
 				switch {

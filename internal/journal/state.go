@@ -367,7 +367,11 @@ func (e *UnknownStepError) Error() string {
 
 // Hint says what to do next.
 func (e *UnknownStepError) Hint() string {
-	return "it has: " + strings.Join(e.Known[:min(len(e.Known), 20)], ", ")
+	const most = 20
+	if len(e.Known) > most {
+		return "it has: " + strings.Join(e.Known[:most], ", ") + ", …"
+	}
+	return "it has: " + strings.Join(e.Known, ", ")
 }
 
 // Select finds the steps that a person means with "job/step", "job" or a step's
