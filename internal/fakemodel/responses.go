@@ -9,14 +9,18 @@ import (
 type offer struct {
 	kinds     map[string]string // tool name → type
 	names     []string
-	namespace string // of the custom tool "exec"
-	results   int    // tool results since the last user message
+	namespace map[string]string // tool name → the group it stands in, such as an MCP server
+	results   int               // tool results since the last user message
 }
 
 func readOffer(req object) offer {
-	o := offer{kinds: map[string]string{}}
+	o := offer{kinds: map[string]string{}, namespace: map[string]string{}}
 	for _, t := range arr(req["tools"]) {
 		name := str(obj(t)["name"])
+		if str(obj(t)["type"]) == "namespace" {
+			o.addGroup(obj(t))
+			continue
+		}
 		if name == "" {
 			name = str(obj(t)["type"])
 		}
@@ -26,13 +30,7 @@ func readOffer(req object) offer {
 		switch str(obj(item)["type"]) {
 		case "additional_tools": // Codex "Responses Lite": the tools travel in the input
 			for _, group := range arr(obj(item)["tools"]) {
-				for _, t := range arr(obj(group)["tools"]) {
-					name := str(obj(t)["name"])
-					o.add(name, str(obj(t)["type"]))
-					if name == "exec" {
-						o.namespace = str(obj(group)["name"])
-					}
-				}
+				o.addGroup(obj(group))
 			}
 		case "function_call_output", "custom_tool_call_output", "local_shell_call_output":
 			o.results++
@@ -43,6 +41,14 @@ func readOffer(req object) offer {
 		}
 	}
 	return o
+}
+
+func (o *offer) addGroup(group object) {
+	for _, t := range arr(group["tools"]) {
+		name := str(obj(t)["name"])
+		o.add(name, str(obj(t)["type"]))
+		o.namespace[name] = str(group["name"])
+	}
 }
 
 func (o *offer) add(name, kind string) {
@@ -56,7 +62,8 @@ func (o offer) call(s Script, id string) object {
 		return nil
 	}
 	function := func(name string, args any) object {
-		return object{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "name": name, "arguments": encode(args), "status": "completed"}
+		item := object{"type": "function_call", "id": "fc_" + id, "call_id": "call_" + id, "name": name, "arguments": encode(args), "status": "completed"}
+		return o.grouped(item)
 	}
 	cmd := s.shell()
 	switch {
@@ -74,14 +81,18 @@ func (o offer) call(s Script, id string) object {
 		return object{"type": "local_shell_call", "id": "lsh_" + id, "call_id": "call_" + id, "status": "completed",
 			"action": object{"type": "exec", "command": list{"bash", "-lc", cmd}}}
 	case o.kinds["exec"] == "custom":
-		item := object{"type": "custom_tool_call", "id": "ctc_" + id, "call_id": "call_" + id, "name": "exec", "status": "completed",
-			"input": "const r = await tools.exec_command({cmd: " + encode(cmd) + "}); text(JSON.stringify(r));"}
-		if o.namespace != "" {
-			item["namespace"] = o.namespace
-		}
-		return item
+		return o.grouped(object{"type": "custom_tool_call", "id": "ctc_" + id, "call_id": "call_" + id, "name": "exec", "status": "completed",
+			"input": "const r = await tools.exec_command({cmd: " + encode(cmd) + "}); text(JSON.stringify(r));"})
 	}
 	return nil
+}
+
+// grouped says in which group the called tool stands, where it does.
+func (o offer) grouped(call object) object {
+	if group := o.namespace[str(call["name"])]; group != "" {
+		call["namespace"] = group
+	}
+	return call
 }
 
 func (x *exchange) responses() string {

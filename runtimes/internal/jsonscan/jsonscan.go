@@ -7,6 +7,7 @@ package jsonscan
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -85,64 +86,98 @@ func Text(raw []byte) string {
 		return ""
 	}
 	inner := raw[1 : len(raw)-1]
-	for _, c := range inner {
-		if c < 0x20 { // not allowed as they are
-			return ""
-		}
+	if hasControl(inner) { // not allowed as they are
+		return ""
 	}
 	next := bytes.IndexByte(inner, '\\')
 	if next < 0 {
-		return strings.ToValidUTF8(string(inner), "\uFFFD")
+		return valid(inner)
 	}
-	out := make([]byte, 0, len(inner))
+	out, n := make([]byte, len(inner)), 0 // an escape is longer than what it means
 	for ; next >= 0; next = bytes.IndexByte(inner, '\\') {
-		out = append(out, inner[:next]...)
+		n += copy(out[n:], inner[:next])
 		if next+1 >= len(inner) {
 			return ""
 		}
-		r, n := unescape(inner[next:])
-		if n == 0 {
+		if c := simple(inner[next+1]); c != 0 {
+			out[n] = c
+			n++
+			inner = inner[next+2:]
+			continue
+		}
+		r, size := unicodeEscape(inner[next:])
+		if size == 0 {
 			return ""
 		}
-		out = utf8.AppendRune(out, r)
-		inner = inner[next+n:]
+		n += utf8.EncodeRune(out[n:], r)
+		inner = inner[next+size:]
 	}
-	out = append(out, inner...)
-	return strings.ToValidUTF8(string(out), "\uFFFD")
+	n += copy(out[n:], inner)
+	return valid(out[:n])
 }
 
-// unescape reads the escape that s begins with; n is its length, 0 for none.
-// Half of a surrogate pair is U+FFFD.
-func unescape(s []byte) (r rune, n int) {
-	switch s[1] {
+// valid is b as a string, with invalid UTF-8 replaced.
+func valid(b []byte) string {
+	if utf8.Valid(b) { // eight bytes at a time, where they are ASCII
+		return string(b)
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD")
+}
+
+// hasControl reports whether a byte of b is below 0x20, eight at a time: a byte
+// that is borrows from its own high bit.
+func hasControl(b []byte) bool {
+	const ones = 0x0101010101010101
+	for len(b) >= 8 {
+		x := binary.LittleEndian.Uint64(b)
+		if (x-ones*0x20)&^x&(ones*0x80) != 0 {
+			return true
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c < 0x20 {
+			return true
+		}
+	}
+	return false
+}
+
+// simple is what an escape of one character means; 0 for none.
+func simple(c byte) byte {
+	switch c {
 	case 'n':
-		return '\n', 2
+		return '\n'
 	case 't':
-		return '\t', 2
+		return '\t'
 	case '"', '\\', '/':
-		return rune(s[1]), 2
+		return c
 	case 'r':
-		return '\r', 2
+		return '\r'
 	case 'b':
-		return '\b', 2
+		return '\b'
 	case 'f':
-		return '\f', 2
-	case 'u':
-		first := hex4(s)
-		if first < 0 {
-			return 0, 0
-		}
-		if utf16.IsSurrogate(first) {
-			if len(s) >= 12 {
-				if pair := utf16.DecodeRune(first, hex4(s[6:])); pair != utf8.RuneError {
-					return pair, 12
-				}
-			}
-			return utf8.RuneError, 6
-		}
+		return '\f'
+	}
+	return 0
+}
+
+// unicodeEscape reads the \uXXXX, or the pair of them, that s begins with; n is
+// its length, 0 for none. Half of a surrogate pair is U+FFFD.
+func unicodeEscape(s []byte) (r rune, n int) {
+	first := hex4(s)
+	if first < 0 {
+		return 0, 0
+	}
+	if !utf16.IsSurrogate(first) {
 		return first, 6
 	}
-	return 0, 0
+	if len(s) >= 12 {
+		if pair := utf16.DecodeRune(first, hex4(s[6:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+	}
+	return utf8.RuneError, 6
 }
 
 // hex4 reads \uXXXX; -1 where s does not begin so.

@@ -23,6 +23,21 @@ func TestTextIsWhatEncodingJSONReads(t *testing.T) {
 	}
 }
 
+func TestControlCharactersAreNotText(t *testing.T) {
+	for c := range 256 {
+		for at := range 20 {
+			raw := []byte(`"` + strings.Repeat("x", at) + string([]byte{byte(c)}) + strings.Repeat("\u00e9", 5) + `"`)
+			var want string
+			if json.Unmarshal(raw, &want) != nil {
+				want = ""
+			}
+			if got := Text(raw); c != '"' && got != want {
+				t.Fatalf("%q: %q, want %q", raw, got, want)
+			}
+		}
+	}
+}
+
 func TestObject(t *testing.T) {
 	tests := []struct {
 		in    string

@@ -1,0 +1,26 @@
+package codex
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/herd-runner/herd-runner/runtimes/runtimetest"
+)
+
+func TestRuntime(t *testing.T) {
+	read := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	runtimetest.Run(t, New(), runtimetest.Fixtures{
+		Success:    read("ok.jsonl"),
+		Schema:     json.RawMessage(nameSchema),
+		Structured: read("schema.jsonl"),
+		Result:     okTurn,
+	})
+}
