@@ -11,6 +11,7 @@ import (
 	"github.com/herd-runner/herd-runner/internal/gateway"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/runtimes/claude"
+	"github.com/herd-runner/herd-runner/runtimes/codex"
 	"github.com/herd-runner/herd-runner/runtimes/gemini"
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
 	"github.com/herd-runner/herd-runner/sandbox"
@@ -22,7 +23,7 @@ import (
 
 // newFactory knows every runtime there is.
 func newFactory() (*runtimes.Factory, error) {
-	return runtimes.NewFactory(claude.New(), gemini.New(), sdk.New())
+	return runtimes.NewFactory(claude.New(), codex.New(), gemini.New(), sdk.New())
 }
 
 // backends opens the sandbox backends at their first use.
