@@ -140,6 +140,9 @@ type Ulimit struct {
 // involved unless Argv names one.
 type Process struct {
 	Argv []string
+	// Else are command lines that are tried in order where the program of Argv
+	// is not in the PATH of Env. Where none is, the error is about Argv.
+	Else [][]string
 	// Env is the whole environment as KEY=VALUE.
 	Env []string
 	Dir string // absolute path in the box

@@ -121,8 +121,6 @@ type run struct {
 	cleanup *conc.WaitGroup
 	bounds  *bounds
 
-	programs programs
-
 	// Of a called workflow: what stands before the ids of its jobs, and the
 	// concurrency groups held by who waits for it.
 	prefix string

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -56,8 +53,10 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	if !path.IsAbs(dir) {
 		dir = path.Join(info.Workdir, dir)
 	}
+	lines := sh.commandLines(scriptPath)
 	proc := sandbox.Process{
-		Argv:    s.shellArgv(sh, scriptPath, a.docker.Host),
+		Argv:    lines[0],
+		Else:    lines[1:],
 		Env:     s.scriptEnv(info, files),
 		Dir:     dir,
 		Files:   []sandbox.File{{Path: scriptPath, Mode: 0o700, Data: []byte(sh.before + script + sh.after)}},
@@ -186,8 +185,7 @@ func (s *stepRun) workingDirectory(nearest ...*workflow.Value) (string, error) {
 	return ".", nil
 }
 
-// shell says how a script is run. Several candidates mean: the first whose
-// program is there.
+// shell says how a script is run: by the first candidate whose program is there.
 type shell struct {
 	candidates    [][]string // {0} is the script's path
 	extension     string
@@ -303,54 +301,14 @@ func splitArguments(s string) []string {
 	return all
 }
 
-// shellArgv is the command line of a script. On the host the shell is looked up
-// once for the whole run, unless the step has a PATH of its own.
-func (s *stepRun) shellArgv(sh shell, script string, onHost bool) []string {
-	if !onHost && len(sh.candidates) > 1 {
-		return sh.choosingArgv(script)
-	}
-	chosen, program := sh.candidates[0], ""
-	if onHost {
-		for _, c := range sh.candidates {
-			if found := s.programs.find(c[0]); found != "" {
-				chosen, program = c, found
-				break
-			}
+// commandLines are the command lines of a script in the order in which they are
+// tried: only the box knows what its image has.
+func (sh shell) commandLines(script string) [][]string {
+	lines := make([][]string, len(sh.candidates))
+	for i, c := range sh.candidates {
+		for _, a := range c {
+			lines[i] = append(lines[i], strings.ReplaceAll(a, "{0}", script))
 		}
 	}
-	argv := make([]string, len(chosen))
-	for i, a := range chosen {
-		argv[i] = strings.ReplaceAll(a, "{0}", script)
-	}
-	if program != "" && len(s.sc.view.path) == 0 && s.sc.stepEnv["PATH"] == "" && s.sc.view.env["PATH"] == "" {
-		argv[0] = program
-	}
-	return argv
-}
-
-// programs remembers where programs lie in our own PATH. Safe for concurrent
-// use; the zero value is ready.
-type programs struct{ found sync.Map }
-
-// find gives the path of a program, empty where there is none.
-func (p *programs) find(name string) string {
-	if v, ok := p.found.Load(name); ok {
-		return v.(string)
-	}
-	path, err := exec.LookPath(name)
-	if err != nil || !filepath.IsAbs(path) {
-		path = ""
-	}
-	p.found.Store(name, path)
-	return path
-}
-
-// choosingArgv lets the box choose: only it knows what its image has.
-func (sh shell) choosingArgv(script string) []string {
-	var b strings.Builder
-	for _, c := range sh.candidates {
-		fmt.Fprintf(&b, "command -v %s >/dev/null 2>&1 && exec %s; ", c[0], strings.ReplaceAll(strings.Join(c, " "), "{0}", `"$0"`))
-	}
-	fmt.Fprintf(&b, "echo 'no %s in this image' >&2; exit 127", sh.candidates[0][0])
-	return []string{"sh", "-c", b.String(), script}
+	return lines
 }

@@ -93,6 +93,9 @@ func spec(start wire.Start, r *wire.Reader, out io.Writer, kill <-chan struct{})
 	if start.Stderr {
 		p.Stderr = &wire.DataWriter{W: out, Kind: wire.FrameStderr}
 	}
+	for _, argv := range start.Else {
+		p.Else = append(p.Else, texts(argv))
+	}
 	for _, f := range start.Files {
 		p.Files = append(p.Files, sandbox.File{Path: f.Path, Mode: fs.FileMode(f.Mode), Data: f.Data})
 	}

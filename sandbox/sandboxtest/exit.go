@@ -55,6 +55,22 @@ var exitTests = []test{
 			t.Errorf("got %q, want %q", r.out, want)
 		}
 	}},
+	{"of several command lines the first whose program is there runs", func(t *testing.T, s Subject) {
+		box, _ := start(t, s)
+		r := sh(t, box, "", func(p *sandbox.Process) {
+			p.Argv, p.Else = []string{"no-such-shell", "x"}, [][]string{{"nor-this"}, {"sh", "-c", "echo second $0", "a b"}, {"sh", "-c", "echo third"}}
+		})
+		if r.out != "second a b\n" {
+			t.Errorf("got %q", r.out)
+		}
+		_, err := execCtx(t.Context(), box, "", func(p *sandbox.Process) {
+			p.Argv, p.Else = []string{"no-such-shell"}, [][]string{{"nor-this"}}
+		})
+		var serr *sandbox.Error
+		if !errors.As(err, &serr) || serr.Kind != sandbox.KindExec || !strings.Contains(err.Error(), "no-such-shell") {
+			t.Errorf("none is there: got %v", err)
+		}
+	}},
 	{"the working directory is kept", func(t *testing.T, s Subject) {
 		box, spec := start(t, s)
 		if r := sh(t, box, "pwd -P"); strings.TrimSpace(r.out) != spec.Workdir {

@@ -100,20 +100,32 @@ func readRegular(path string, limit int64) (data []byte, cut bool, err error) {
 	return data, false, nil
 }
 
-// lookPath finds the program by the PATH the process will have, not ours.
-func lookPath(p sandbox.Process) (string, error) {
+// program chooses the command line of a process and finds its program.
+func program(p sandbox.Process) (file string, argv []string, err error) {
 	if len(p.Argv) == 0 || p.Argv[0] == "" {
-		return "", errors.New("no program is named")
-	}
-	name := p.Argv[0]
-	if strings.ContainsRune(name, '/') {
-		return name, nil
+		return "", nil, errors.New("no program is named")
 	}
 	path := ""
 	for _, kv := range p.Env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = v
 		}
+	}
+	file, err = lookPath(p.Argv[0], path)
+	for i := 0; err != nil && i < len(p.Else); i++ {
+		if argv := p.Else[i]; len(argv) > 0 && argv[0] != "" {
+			if file, err := lookPath(argv[0], path); err == nil {
+				return file, argv, nil
+			}
+		}
+	}
+	return file, p.Argv, err
+}
+
+// lookPath finds the program by the PATH the process will have, not ours.
+func lookPath(name, path string) (string, error) {
+	if strings.ContainsRune(name, '/') {
+		return name, nil
 	}
 	if path == "" {
 		path = sandbox.DefaultPath

@@ -72,7 +72,7 @@ type waited struct {
 
 // start looks the program up, opens its streams and starts it.
 func (g *Group) start(p sandbox.Process) (*root, *os.Process, *streams, error) {
-	path, err := lookPath(p)
+	path, argv, err := program(p)
 	if err != nil {
 		return nil, nil, nil, fail(sandbox.KindExec, "start process", err)
 	}
@@ -90,7 +90,7 @@ func (g *Group) start(p sandbox.Process) (*root, *os.Process, *streams, error) {
 	t.around(func() {
 		t.fork.RLock()
 		defer t.fork.RUnlock()
-		proc, err = os.StartProcess(path, p.Argv, &os.ProcAttr{
+		proc, err = os.StartProcess(path, argv, &os.ProcAttr{
 			Dir: p.Dir, Env: env, Files: outs.child[:],
 			Sys: newSession(),
 		})

@@ -76,6 +76,9 @@ func start(id uint64, p sandbox.Process, dir string) wire.Start {
 	if s.Dir == "" {
 		s.Dir = dir
 	}
+	for _, argv := range p.Else {
+		s.Else = append(s.Else, raw(argv))
+	}
 	for _, f := range p.Files {
 		s.Files = append(s.Files, wire.File{Path: f.Path, Mode: uint32(f.Mode.Perm()), Data: f.Data})
 	}

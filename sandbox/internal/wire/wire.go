@@ -80,6 +80,7 @@ type Hello struct {
 type Start struct {
 	ID    uint64
 	Argv  [][]byte
+	Else  [][][]byte `json:",omitempty"`
 	Env   [][]byte
 	Dir   string
 	Stdin bool
