@@ -48,7 +48,7 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, gateway func(net.Conn)) 
 	c := &Client{session: session}
 	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
 	err = c.greet(gateway != nil)
-	if !stop() && err != nil {
+	if !stop() { // the session is closed, or will be in a moment
 		err = fmt.Errorf("the guest did not answer: %w", context.Cause(ctx))
 	}
 	if err != nil {
