@@ -56,9 +56,9 @@ type Box interface {
 // Spec is everything that was asked of a box. It is plain data: the same Spec
 // always gives the same container.
 type Spec struct {
-	// Run, Job and Step name the box for people and label it; Step is empty
-	// for a box shared by the run: steps of a job.
-	Run, Job, Step string
+	// Project (a directory), Workflow, Run, Job and Step name the box for people
+	// and label it. Step is the one that started it, also where others share it.
+	Project, Workflow, Run, Job, Step string
 
 	Image string
 	// Pull is "missing" (default), "always" or "never". Images whose name
@@ -99,9 +99,18 @@ type Spec struct {
 	Privileged bool
 
 	// Keep leaves the stopped container for inspection; MaxContainers bounds
-	// how many are kept per Job and Step, oldest out first.
+	// how many are kept per Project, Workflow, Job and Step, oldest out first.
+	// 0: the backend's default of 5.
 	Keep          bool
 	MaxContainers int
+	// Reuse, with Keep, starts the stopped box with the same Session and the
+	// same Spec again, where there is one: what it has written to HOME and to
+	// its root file system is there. A box with another Spec is removed.
+	Reuse bool
+	// Session is a directory of the host that holds what belongs to a kept box
+	// and is removed with it. The box is another's while that one uses it: then
+	// this one is neither kept nor reused, and Info.Notices say so.
+	Session string
 
 	// Gateway serves one connection made in the box to Info.Gateway. It owns
 	// conn and returns when done. nil: nothing listens in the box.
@@ -207,6 +216,10 @@ type Info struct {
 	Home, Temp  string
 	// Runner is the path of the herd-runner executable in the box.
 	Runner string
+	// Reused: it is a stopped box, started again.
+	Reused bool
+	// Notices are for the person.
+	Notices []string
 	// Gateway is host:port of the model gateway as seen in the box; empty
 	// where Spec.Gateway is nil.
 	Gateway string

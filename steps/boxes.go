@@ -136,7 +136,13 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 		return nil, err
 	}
 	spec := BoxSpec(a.docker, layout, s.DefaultImage)
-	spec.Run, spec.Job, spec.Step = s.Info.ID, s.leg.leg.ID, step
+	spec.Project, spec.Workflow = s.Info.Dir, s.Info.File
+	spec.Run, spec.Job, spec.Step = s.Info.ID, s.leg.leg.ID, s.id()
+	if spec.Keep && !a.docker.Host {
+		if spec.Session, err = s.SessionDir(spec); err != nil {
+			return nil, err
+		}
+	}
 	if model != nil && (a.docker.Network.Gateway == nil || *a.docker.Network.Gateway) {
 		spec.Gateway = model.Serve
 	}
@@ -151,8 +157,11 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 	if !a.docker.Host {
 		info := box.Info()
 		s.emit(event.Event{Type: event.BoxStarted, Box: &event.BoxInfo{
-			Backend: info.Backend, ID: info.ID, Image: info.Image, StartMS: s.Now().Sub(start).Milliseconds(),
+			Backend: info.Backend, ID: info.ID, Image: info.Image, Reused: info.Reused, StartMS: s.Now().Sub(start).Milliseconds(),
 		}})
+		for _, n := range info.Notices {
+			s.emit(event.Event{Type: event.Notice, Note: &event.Note{Level: "notice", Message: n}})
+		}
 	}
 	return box, nil
 }
@@ -248,7 +257,8 @@ func BoxSpec(d workflow.Docker, l sandbox.Layout, defaultImage string) sandbox.S
 		spec.AllowRoot = true // the policy has allowed it where it is root
 	}
 	spec.WritableRoot = d.ReadOnly != nil && !*d.ReadOnly
-	spec.Keep = d.Ephemeral != nil && !*d.Ephemeral
+	spec.Reuse = d.Reuse
+	spec.Keep = d.Reuse || d.Ephemeral != nil && !*d.Ephemeral
 	for _, v := range d.Volumes {
 		spec.Mounts = append(spec.Mounts, sandbox.Mount{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
 	}

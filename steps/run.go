@@ -40,6 +40,8 @@ type Options struct {
 	Backend func(ctx context.Context, host bool) (sandbox.Backend, error)
 	// Workspace prepares what a box sees of the project.
 	Workspace Workspace
+	// SessionDir makes the directory of a box that is kept (sandbox.Spec.Session).
+	SessionDir func(spec sandbox.Spec) (string, error)
 	// Authorize refuses what the operator's policy does not allow, and gives
 	// back what it allowed with the sources of volumes resolved.
 	Authorize func(d workflow.Docker) (workflow.Docker, error)

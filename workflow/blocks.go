@@ -29,6 +29,7 @@ type Docker struct {
 	ReadOnly      *bool
 	Ephemeral     *bool
 	MaxContainers int
+	Reuse         bool
 	OCIRuntime    string
 	Auth          string // "gateway", "env", "mount"
 	HostConfig    json.RawMessage

@@ -68,6 +68,10 @@ func (d *decoder) docker(v *Value) Docker {
 			out.ReadOnly = d.boolean(v)
 		case "ephemeral":
 			out.Ephemeral = d.boolean(v)
+		case "reuse":
+			if b := d.boolean(v); b != nil {
+				out.Reuse = *b
+			}
 		case "privileged":
 			if b := d.boolean(v); b != nil {
 				out.Privileged = *b
@@ -82,6 +86,9 @@ func (d *decoder) docker(v *Value) Docker {
 	})
 	if quota := v.Get("cpu-quota"); quota != nil && v.Get("cpus") != nil {
 		d.fail(quota, "keep one of them", "`cpus` and `cpu-quota` say the same and cannot stand together")
+	}
+	if out.Reuse && out.Ephemeral != nil && *out.Ephemeral {
+		d.fail(v.Get("reuse"), "remove `ephemeral: true`", "`reuse` keeps the box for the next run, and `ephemeral: true` removes it")
 	}
 	return out
 }

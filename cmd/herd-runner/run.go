@@ -153,6 +153,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Event:        eventJSON(contexts),
 		Backend:      p.backends.get,
 		Workspace:    ws,
+		SessionDir:   sessionDir,
 		Authorize:    p.authorize,
 		Runtime:      p.pickRuntime,
 		OpenModel:    p.openModel,

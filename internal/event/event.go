@@ -84,6 +84,7 @@ type BoxInfo struct {
 	Backend string `json:"backend"`
 	ID      string `json:"id,omitempty"`
 	Image   string `json:"image,omitempty"`
+	Reused  bool   `json:"reused,omitempty"` // kept from an earlier run and started again
 	StartMS int64  `json:"start_ms"`
 }
 

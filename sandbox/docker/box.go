@@ -18,7 +18,10 @@ type box struct {
 	backend *Backend
 	spec    sandbox.Spec
 	image   image
-	slot    *slot // nil: it has a network of its own
+	slot    *slot    // nil: it has a network of its own
+	session *session // of a kept box; nil: it has none
+	reused  bool
+	notices []string
 	id      string
 	streams *attached
 	client  *tunnel.Client
@@ -37,14 +40,17 @@ type box struct {
 // is removed by discard.
 func (x *box) start(ctx context.Context) error {
 	b := x.backend
-	switch x.spec.Network.Mode {
-	case "none":
+	if err := x.openSession(); err != nil {
+		return fail(sandbox.KindConfig, "open the box's session", err)
+	}
+	switch {
+	case x.spec.Network.Mode == "none" && !x.spec.Keep: // what is joined does not stay
 		slot, err := b.slots.take(ctx, b, x.image.id)
 		if err != nil {
 			return err
 		}
 		x.slot = slot
-	case "", "bridge":
+	case x.spec.Network.Mode == "", x.spec.Network.Mode == "bridge":
 		if err := b.ensureNetwork(ctx); err != nil {
 			return err
 		}
@@ -55,8 +61,59 @@ func (x *box) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	streams, id, err := b.launch(ctx, req)
-	x.id, x.streams = id, streams
+	if x.spec.Keep {
+		if req.Config.Labels[labelSpec], err = fingerprint(req); err != nil {
+			return err
+		}
+	}
+	if x.spec.Reuse {
+		if x.id, err = b.stopped(ctx, req); err != nil {
+			return err
+		}
+	}
+	if x.reused = x.id != ""; x.reused {
+		if err = x.run(ctx, req); err == nil || ctx.Err() != nil {
+			return err
+		}
+		// It may have spoiled itself. A new one takes its place.
+		x.notices = append(x.notices, "the box kept from an earlier run could not be started again and is made anew: "+err.Error())
+		if x.client != nil {
+			x.client.Close(ctx)
+		}
+		x.reused, x.client, x.streams, x.cause = false, nil, nil, nil
+		if err := b.remove(ctx, x.id); err != nil {
+			return err
+		}
+	}
+	if x.id, err = b.create(ctx, req); err != nil {
+		return err
+	}
+	return x.run(ctx, req)
+}
+
+// openSession takes the session of a kept box. One that is another's makes this
+// box an ordinary one.
+func (x *box) openSession() (err error) {
+	if !x.spec.Keep || x.spec.Session == "" {
+		return nil
+	}
+	x.session, err = openSession(x.spec.Session)
+	if errors.Is(err, errInUse) {
+		x.notices = append(x.notices, "the box of this step that is kept is in use by another run; this one is new, and removed when done")
+		x.spec.Keep, x.spec.Reuse, x.spec.Session = false, false, ""
+		return nil
+	}
+	if err == nil {
+		x.spec, err = x.session.adopt(x.spec)
+	}
+	return err
+}
+
+// run attaches to the created or stopped container, starts it and greets.
+func (x *box) run(ctx context.Context, req request) error {
+	b, id := x.backend, x.id
+	streams, err := b.attachAndStart(ctx, id)
+	x.streams = streams
 	if err != nil {
 		return err
 	}
@@ -78,32 +135,36 @@ func (x *box) start(ctx context.Context) error {
 	return nil
 }
 
-// launch creates a container, attaches to it and starts it. The id is set also
-// when a later part fails.
-func (b *Backend) launch(ctx context.Context, req request) (*attached, string, error) {
+// create makes a container. The id is set also when a later part fails.
+func (b *Backend) create(ctx context.Context, req request) (string, error) {
 	// Not to be cancelled half-way: the engine would go on making it unseen.
 	unbroken, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	created, err := b.api.ContainerCreate(unbroken, req.Config, req.Host, req.Network, nil, "")
 	if err != nil {
-		return nil, "", createError(err)
+		return "", createError(err)
 	}
 	if ctx.Err() != nil {
-		return nil, created.ID, fail(sandbox.KindStart, "start box", ctx.Err())
+		return created.ID, fail(sandbox.KindStart, "start box", ctx.Err())
 	}
 	for _, w := range created.Warnings {
 		b.opts.Notice("the engine warns: " + w)
 	}
-	h, err := b.api.ContainerAttach(ctx, created.ID, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	return created.ID, nil
+}
+
+// attachAndStart starts a container with its streams in our hands.
+func (b *Backend) attachAndStart(ctx context.Context, id string) (*attached, error) {
+	h, err := b.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
-		return nil, created.ID, fail(sandbox.KindStart, "attach to container", err)
+		return nil, fail(sandbox.KindStart, "attach to container", err)
 	}
 	streams := attach(h)
-	if err := b.api.ContainerStart(ctx, created.ID, container.StartOptions{}); err != nil {
+	if err := b.api.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
 		_ = streams.Close()
-		return streams, created.ID, startError(err)
+		return streams, startError(err)
 	}
-	return streams, created.ID, nil
+	return streams, nil
 }
 
 func (b *Backend) verify(ctx context.Context, id string, req request) error {
@@ -154,7 +215,8 @@ func (x *box) fillInfo() {
 	x.info = sandbox.Info{
 		Backend: "docker", ID: x.id, Image: x.image.name, Workdir: x.spec.Workdir,
 		Home: x.spec.Home, Temp: x.spec.Temp, Runner: runnerPath, Gateway: x.client.Gateway(),
-		Env: map[string]string{"PATH": sandbox.DefaultPath},
+		Env:    map[string]string{"PATH": sandbox.DefaultPath},
+		Reused: x.reused, Notices: x.notices,
 	}
 	for _, kv := range x.image.env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
@@ -270,7 +332,9 @@ func (x *box) discard(ctx context.Context) {
 		} else if x.streams != nil {
 			_ = x.streams.Close()
 		}
-		if x.id != "" {
+		if x.id != "" && x.reused {
+			x.err = x.backend.stop(ctx, x.id) // cancelled; what is in it stays
+		} else if x.id != "" {
 			x.err = x.backend.remove(ctx, x.id)
 		}
 		x.gone(false) // the slot may have been the reason
@@ -280,6 +344,7 @@ func (x *box) discard(ctx context.Context) {
 // gone gives the slot back; one whose last box may still run is not reused.
 func (x *box) gone(clean bool) {
 	b := x.backend
+	x.session.release()
 	switch {
 	case x.slot != nil:
 		b.slots.give(b, x.slot, clean)

@@ -46,7 +46,7 @@ func (b *Backend) reap(ctx context.Context) error {
 		if _, known := dead[lease]; !known {
 			dead[lease] = b.lease.dead(lease)
 		}
-		if dead[lease] {
+		if dead[lease] && !sessionInUse(c.Labels[labelSession]) { // a box started again has the lease of its first run
 			orphans = append(orphans, c)
 		}
 	}
@@ -76,7 +76,7 @@ func (b *Backend) removeEach(ctx context.Context, list []container.Summary) erro
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if c.Labels[labelKeep] == "1" {
+			if c.Labels[labelKeep] != "" && c.State != container.StateCreated {
 				errs[i] = b.stop(ctx, c.ID)
 			} else {
 				errs[i] = b.remove(ctx, c.ID)
@@ -98,25 +98,54 @@ func (b *Backend) stop(ctx context.Context, id string) error {
 	return nil
 }
 
-// keep stops x and removes older ones of the same job and step beyond the
-// number that is kept.
+// stopped gives the box that was kept for req; others with its session, which
+// were asked for otherwise, are removed.
+func (b *Backend) stopped(ctx context.Context, req request) (id string, err error) {
+	list, err := b.ours(ctx, labelSession+"="+req.Config.Labels[labelSession])
+	if err != nil {
+		return "", err
+	}
+	for _, c := range list {
+		if id == "" && c.Labels[labelSpec] == req.Config.Labels[labelSpec] && c.State == container.StateExited {
+			id = c.ID
+			continue
+		}
+		if err := b.remove(ctx, c.ID); err != nil {
+			return "", err
+		}
+	}
+	return id, nil
+}
+
+// keep stops x and removes older ones of the same step beyond the number that
+// is kept, each with its session.
 func (b *Backend) keep(ctx context.Context, x *box) error {
 	if err := b.stop(ctx, x.id); err != nil {
 		return err
+	}
+	if x.spec.Reuse {
+		return nil
 	}
 	most := x.spec.MaxContainers
 	if most <= 0 {
 		most = defaultKeep
 	}
-	kept, err := b.ours(ctx, labelKeep+"=1", labelJob+"="+x.spec.Job, labelStep+"="+x.spec.Step)
+	kept, err := b.ours(ctx, labelKeep+"="+keptToSee, labelProject+"="+x.spec.Project, labelWorkflow+"="+x.spec.Workflow,
+		labelJob+"="+x.spec.Job, labelStep+"="+x.spec.Step)
 	if err != nil {
 		return err
 	}
-	kept = slices.DeleteFunc(kept, func(c container.Summary) bool { return c.State == "running" || c.State == "created" })
-	slices.SortFunc(kept, func(a, b container.Summary) int { return cmp.Compare(b.Created, a.Created) })
+	kept = slices.DeleteFunc(kept, func(c container.Summary) bool { return c.State != container.StateExited })
+	// The engine lists the newest first, and tells seconds only.
+	slices.SortStableFunc(kept, func(a, b container.Summary) int { return cmp.Compare(b.Created, a.Created) })
+	most = min(most, len(kept))
 	var errs []error
-	for _, c := range kept[min(most, len(kept)):] {
+	for _, c := range kept[most:] {
 		errs = append(errs, b.remove(ctx, c.ID))
+		dir := c.Labels[labelSession]
+		if !slices.ContainsFunc(kept[:most], func(k container.Summary) bool { return k.Labels[labelSession] == dir }) {
+			errs = append(errs, removeSession(dir))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -55,7 +55,11 @@ func (s *slots) make(ctx context.Context, b *Backend, image string) (*slot, erro
 	at := b.place("")
 	at.image = image
 	req := planIdle(at)
-	streams, id, err := b.launch(ctx, req)
+	var streams *attached
+	id, err := b.create(ctx, req)
+	if err == nil {
+		streams, err = b.attachAndStart(ctx, id)
+	}
 	if err == nil {
 		err = b.verify(ctx, id, req)
 	}

@@ -34,14 +34,24 @@ const (
 
 // The labels of what belongs to herd-runner. Ownership is told by them alone.
 const (
-	labelOurs  = "herd-runner"
-	labelRole  = "herd-runner.role" // "box", "idle" or "network"
-	labelHost  = "herd-runner.host"
-	labelLease = "herd-runner.lease"
-	labelRun   = "herd-runner.run"
-	labelJob   = "herd-runner.job"
-	labelStep  = "herd-runner.step"
-	labelKeep  = "herd-runner.keep"
+	labelOurs     = "herd-runner"
+	labelRole     = "herd-runner.role" // "box", "idle" or "network"
+	labelHost     = "herd-runner.host"
+	labelLease    = "herd-runner.lease"
+	labelProject  = "herd-runner.project"
+	labelWorkflow = "herd-runner.workflow"
+	labelRun      = "herd-runner.run"
+	labelJob      = "herd-runner.job"
+	labelStep     = "herd-runner.step"
+	labelKeep     = "herd-runner.keep"    // keptToSee or keptToReuse; absent: removed when done
+	labelSession  = "herd-runner.session" // of a kept box
+	labelSpec     = "herd-runner.spec"    // fingerprint of a kept box
+)
+
+// What a box is kept for.
+const (
+	keptToSee   = "1"
+	keptToReuse = "reuse"
 )
 
 // place is what a container needs to know beside its spec.
@@ -261,9 +271,13 @@ func labels(s sandbox.Spec, at place) map[string]string {
 	}
 	l[labelOurs], l[labelRole] = "1", "box"
 	l[labelHost], l[labelLease] = at.host, at.lease
+	l[labelProject], l[labelWorkflow] = s.Project, s.Workflow
 	l[labelRun], l[labelJob], l[labelStep] = s.Run, s.Job, s.Step
 	if s.Keep {
-		l[labelKeep] = "1"
+		l[labelKeep], l[labelSession] = keptToSee, s.Session
+		if s.Reuse {
+			l[labelKeep] = keptToReuse
+		}
 	}
 	return l
 }
