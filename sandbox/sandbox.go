@@ -201,10 +201,15 @@ type Exit struct {
 	// OOMKilled: the kernel killed this process for memory. ToolOOM: it
 	// killed another process of the box while this one ran.
 	OOMKilled, ToolOOM bool
-	Collected          map[string][]byte
-	Truncated          []string
-	PeakMemory         int64         // bytes, of the whole box; 0: unknown
-	CPU                time.Duration // user+system of the process's tree; 0: unknown
+	// PidsLimit: it failed, and while it ran the box wanted more processes than
+	// it may have. Full: it failed, and at its end nothing more could be written
+	// at these mount points of the box.
+	PidsLimit  bool
+	Full       []string
+	Collected  map[string][]byte
+	Truncated  []string
+	PeakMemory int64         // bytes, of the whole box; 0: unknown
+	CPU        time.Duration // user+system of the process's tree; 0: unknown
 }
 
 // Info says where things are inside a box.
@@ -214,6 +219,9 @@ type Info struct {
 	Image       string // with digest where known
 	Workdir     string
 	Home, Temp  string
+	// HostHome is the directory of this machine that Home is; empty where it is
+	// none.
+	HostHome string
 	// Runner is the path of the herd-runner executable in the box.
 	Runner string
 	// Reused: it is a stopped box, started again.

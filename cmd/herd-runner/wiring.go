@@ -67,7 +67,13 @@ func (b *backends) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// openDocker connects to the engine and removes what dead runners have left.
 func (a *App) openDocker(ctx context.Context) (*docker.Backend, error) {
+	return a.connectDocker(ctx, docker.Options{})
+}
+
+// connectDocker fills in where the engine is, and who we are.
+func (a *App) connectDocker(ctx context.Context, o docker.Options) (*docker.Backend, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -79,7 +85,8 @@ func (a *App) openDocker(ctx context.Context) (*docker.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return docker.Open(ctx, docker.Options{Runner: self, StateDir: state, Host: a.Getenv("DOCKER_HOST")})
+	o.Runner, o.StateDir, o.Host = self, state, a.Getenv("DOCKER_HOST")
+	return docker.Open(ctx, o)
 }
 
 // stateDir is where leases live, the same for all projects of a user.

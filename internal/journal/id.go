@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -16,4 +17,14 @@ func NewID(now time.Time, random io.Reader) (string, error) {
 	}
 	part := now.Nanosecond() * 4096 / int(time.Second)
 	return fmt.Sprintf("%s-%03x%x", now.UTC().Format("20060102-150405"), part, last[0]&15), nil
+}
+
+// started is when the run with an id of NewID started, to the second.
+func started(id string) (time.Time, bool) {
+	stamp, _, ok := strings.Cut(id, "-")
+	if rest, _, more := strings.Cut(id[min(len(stamp)+1, len(id)):], "-"); ok && more {
+		at, err := time.Parse("20060102-150405", stamp+"-"+rest)
+		return at, err == nil
+	}
+	return time.Time{}, false
 }

@@ -391,21 +391,25 @@ func TestOpenFindsRuns(t *testing.T) {
 	}
 }
 
-func TestPruneKeepsTheNewestAndTheLiving(t *testing.T) {
+func TestPruneKeepsTheNewAndTheLiving(t *testing.T) {
 	project := t.TempDir()
-	create(t, project, "r0")
-	for _, id := range []string{"r1", "r2", "r3"} {
+	r0, r1, r2, r3 := "20260101-000000-0000", "20260102-000000-0001", "20260103-000000-0002", "20260104-000000-0003"
+	create(t, project, r0)
+	for _, id := range []string{r1, r2, r3} {
 		recorded(t, project, id, run(id))
 	}
-	removed, err := Prune(project, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"r2", "r1"}, removed); diff != "" {
-		t.Error(diff)
+	before := time.Date(2026, 1, 4, 0, 0, 0, 0, time.UTC)
+	for _, dry := range []bool{true, false} {
+		removed, err := Prune(project, before, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{r2, r1}, removed); diff != "" {
+			t.Error(diff)
+		}
 	}
 	states, err := List(project)
-	if err != nil || len(states) != 2 || states[0].ID != "r3" || states[1].ID != "r0" || states[1].Status != Running {
+	if err != nil || len(states) != 2 || states[0].ID != r3 || states[1].ID != r0 || states[1].Status != Running {
 		t.Errorf("%+v %v", states, err)
 	}
 }

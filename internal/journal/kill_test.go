@@ -19,11 +19,11 @@ const childEnv = "JOURNAL_TEST_PROJECT"
 // event, and is known to be dead at once.
 func TestAKilledRunner(t *testing.T) {
 	if project := os.Getenv(childEnv); project != "" {
-		w, err := Create(project, "r1")
+		w, err := Create(project, "20260101-000000-0001")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range run("r1")[:6] {
+		for _, e := range run("20260101-000000-0001")[:6] {
 			w.Emit(e)
 		}
 		_, _ = io.Copy(io.Discard, os.Stdin) // until killed
@@ -68,7 +68,7 @@ func TestAKilledRunner(t *testing.T) {
 	if got := read(t, r.Dir, "logs", "build", "step-1.log"); !strings.HasPrefix(got, "hello\n") {
 		t.Errorf("log = %q", got)
 	}
-	if removed, err := Prune(project, 0); err != nil || len(removed) != 1 {
+	if removed, err := Prune(project, time.Now().Add(time.Hour), false); err != nil || len(removed) != 1 {
 		t.Errorf("prune: %v %v", removed, err)
 	}
 }
@@ -78,7 +78,7 @@ func waitForRun(ctx context.Context, t *testing.T, project string) *Reader {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if r, err := Open(project, "r1"); err == nil {
+		if r, err := Open(project, "20260101-000000-0001"); err == nil {
 			return r
 		}
 		select {

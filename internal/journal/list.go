@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // List gives the state of every run of a project, newest first. A run whose
@@ -29,16 +30,27 @@ func List(projectDir string) ([]RunState, error) {
 	return states, errs
 }
 
-// Prune removes all runs but the newest keep, never one that is alive, and
-// gives the ids of those it removed.
-func Prune(projectDir string, keep int) ([]string, error) {
+// Prune removes the runs that started before a time, never one that is alive,
+// and gives the ids of those it removed, newest first. With dry it removes
+// nothing and gives what it would.
+func Prune(projectDir string, before time.Time, dry bool) ([]string, error) {
 	ids, err := runIDs(projectDir)
 	if err != nil {
 		return nil, err
 	}
 	var removed []string
-	for _, id := range ids[min(max(keep, 0), len(ids)):] {
-		gone, err := remove(RunsDir(projectDir), id)
+	for _, id := range ids {
+		if at, ok := started(id); !ok || !at.Before(before) {
+			continue
+		}
+		gone := false
+		if dry {
+			var live bool
+			live, err = alive(filepath.Join(RunsDir(projectDir), id))
+			gone = !live
+		} else {
+			gone, err = remove(RunsDir(projectDir), id)
+		}
 		if err != nil {
 			return removed, fmt.Errorf("remove run %s: %w", id, err)
 		}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,4 +47,32 @@ func alive(dir string) (bool, error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// HeldBy says whether process pid is the one of the run: a process id alone may
+// have been given to another since. Where the system does not show the files of
+// processes, that the run is alive has to do.
+func (r *Reader) HeldBy(pid int) bool {
+	if live, err := r.Alive(); err != nil || !live || pid <= 1 {
+		return false
+	}
+	fds := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(fds)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err := os.Stat("/proc/self/fd")
+		return err != nil
+	}
+	if err != nil {
+		return true // another user's: the kernel will say so
+	}
+	lock, err := os.Stat(filepath.Join(r.Dir, lockName))
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if st, err := os.Stat(filepath.Join(fds, e.Name())); err == nil && os.SameFile(st, lock) {
+			return true
+		}
+	}
+	return false
 }

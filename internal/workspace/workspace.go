@@ -20,7 +20,7 @@ import (
 const (
 	BoxDir     = "/workspace"
 	BoxTemp    = "/herd/temp"
-	boxHome    = "/herd/home"
+	BoxHome    = "/herd/home"
 	boxGit     = "/herd/git"
 	boxObjects = "/herd/git-objects"
 )
@@ -152,11 +152,11 @@ func (w *Workspace) Box(mode, leg, step string) (sandbox.Layout, error) {
 		return sandbox.Layout{}, fmt.Errorf("workspace: private .git: %w", w.gitErr)
 	}
 	l := sandbox.Layout{
-		User: fmt.Sprintf("%d:%d", w.uid, w.gid), Workdir: BoxDir, Home: boxHome, Temp: BoxTemp,
+		User: fmt.Sprintf("%d:%d", w.uid, w.gid), Workdir: BoxDir, Home: BoxHome, Temp: BoxTemp,
 		Mounts: []sandbox.Mount{
 			{Source: w.root, Target: BoxDir, ReadOnly: mode == "ro"},
 			{Target: BoxDir + "/.herd"},
-			{Source: home, Target: boxHome},
+			{Source: home, Target: BoxHome},
 			{Source: temp, Target: BoxTemp},
 		},
 	}

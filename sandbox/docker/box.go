@@ -104,7 +104,7 @@ func (x *box) openSession() (err error) {
 		return nil
 	}
 	if err == nil {
-		x.spec, err = x.session.adopt(x.spec)
+		x.spec, err = x.session.adopt(x.spec, x.backend.maker())
 	}
 	return err
 }
@@ -217,6 +217,11 @@ func (x *box) fillInfo() {
 		Home: x.spec.Home, Temp: x.spec.Temp, Runner: runnerPath, Gateway: x.client.Gateway(),
 		Env:    map[string]string{"PATH": sandbox.DefaultPath},
 		Reused: x.reused, Notices: x.notices,
+	}
+	for _, m := range x.spec.Mounts {
+		if m.Target == x.spec.Home && x.backend.local() {
+			x.info.HostHome = m.Source
+		}
 	}
 	for _, kv := range x.image.env {
 		if k, v, ok := strings.Cut(kv, "="); ok {

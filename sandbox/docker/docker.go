@@ -34,6 +34,8 @@ type Options struct {
 	StateDir string
 	// Host is the engine's address as in DOCKER_HOST; empty: the default.
 	Host string
+	// Look leaves alone what dead runners have left: it is to be looked at.
+	Look bool
 	// Notice is told what takes time or is noteworthy; may be nil.
 	Notice func(msg string)
 }
@@ -88,6 +90,9 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 	if b.lease, err = takeLease(opts.StateDir); err != nil {
 		_ = api.Close()
 		return nil, fail(sandbox.KindConfig, "open docker backend", err)
+	}
+	if opts.Look {
+		return b, nil
 	}
 	if err := b.reap(ctx); err != nil {
 		opts.Notice(fmt.Sprintf("what an earlier run left behind could not be removed: %v", err))

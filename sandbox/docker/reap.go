@@ -17,15 +17,20 @@ import (
 // not say.
 const defaultKeep = 5
 
-// ours lists the containers of this machine's runners, running or not.
-func (b *Backend) ours(ctx context.Context, more ...string) ([]container.Summary, error) {
+// oursFilter is all containers of this machine's runners that have the labels.
+func (b *Backend) oursFilter(labels ...string) filters.Args {
 	f := filters.NewArgs(filters.Arg("label", labelOurs+"=1"), filters.Arg("label", labelHost+"="+b.lease.host))
-	for _, label := range more {
-		f.Add("label", label)
+	for _, l := range labels {
+		f.Add("label", l)
 	}
+	return f
+}
+
+// ours lists the containers of this machine's runners, running or not.
+func (b *Backend) ours(ctx context.Context, labels ...string) ([]container.Summary, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := b.api.ContainerList(ctx, container.ListOptions{All: true, Filters: f})
+	list, err := b.api.ContainerList(ctx, container.ListOptions{All: true, Filters: b.oursFilter(labels...)})
 	if err != nil {
 		return nil, fail(sandbox.KindEngine, "list containers", err)
 	}

@@ -81,9 +81,13 @@ func (s *session) release() {
 	}
 }
 
+// maker names this machine's user and the engine, as is written in the lock file
+// of each session: to others it does not tell whether its box is there.
+func (b *Backend) maker() string { return b.lease.host + " " + b.api.DaemonHost() + "\n" }
+
 // adopt gives spec with its HOME and temporary directory in the session, and
 // every other mount by a link of the session.
-func (s *session) adopt(spec sandbox.Spec) (sandbox.Spec, error) {
+func (s *session) adopt(spec sandbox.Spec, maker string) (sandbox.Spec, error) {
 	uid, gid, err := user(spec)
 	if err != nil {
 		return spec, err
@@ -93,7 +97,7 @@ func (s *session) adopt(spec sandbox.Spec) (sandbox.Spec, error) {
 		return spec, err
 	}
 	defer root.Close()
-	if err := errors.Join(root.RemoveAll(sessionTemp), root.RemoveAll(sessionLinks), root.Mkdir(sessionLinks, 0o700)); err != nil {
+	if err := errors.Join(root.WriteFile(sessionLock, []byte(maker), 0o600), root.RemoveAll(sessionTemp), root.RemoveAll(sessionLinks), root.Mkdir(sessionLinks, 0o700)); err != nil {
 		return spec, err
 	}
 	spec.Mounts = slices.Clone(spec.Mounts)

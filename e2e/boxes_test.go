@@ -1,0 +1,185 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// listedBox is a line of `box ls --json`.
+type listedBox struct{ ID, State, Run, Job, Step, Session string }
+
+func (m *machine) boxList(t *testing.T) []listedBox {
+	t.Helper()
+	var list []listedBox
+	for line := range strings.Lines(m.call(t, "box", "ls", "--json").wantCode(t, 0).stdout) {
+		var b listedBox
+		if err := json.Unmarshal([]byte(line), &b); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		list = append(list, b)
+	}
+	return list
+}
+
+// DOCKER-09: kept boxes can be listed, entered and removed, and nothing else is.
+func TestKeptBoxes(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	dir := newRepository(t, map[string]string{"a.txt": "a\n"})
+	const workflow = `
+on: workflow_dispatch
+defaults: {docker: {network: none, memory: 128m}}
+jobs:
+  web:
+    steps:
+      - id: keep
+        run: echo "$GITHUB_RUN_ID" >"$HOME/mark"; (setsid sleep 4242 &)
+        docker: {ephemeral: false, max-containers: 2}
+  web-ui:
+    steps:
+      - id: keep
+        run: echo other
+        docker: {ephemeral: false, max-containers: 1}
+      - {id: gone, run: echo gone}
+`
+	file := filepath.Join(t.TempDir(), "flow.yml")
+	write(t, file, workflow)
+	var runs []string
+	for range 3 {
+		runs = append(runs, m.call(t, "run", "--json", "-C", dir, file).wantCode(t, 0).runID(t))
+	}
+	boxes := m.boxList(t)
+	var web []listedBox
+	for _, b := range boxes {
+		if b.State != "kept" {
+			t.Errorf("%+v", b)
+		}
+		if b.Job == "web" {
+			web = append(web, b)
+		}
+	}
+	if len(boxes) != 3 || len(web) != 2 || web[0].Run != runs[2] || web[1].Run != runs[1] {
+		t.Fatalf("kept: %+v", boxes)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".herd/docker-sessions/*/web*/keep/*")); len(left) != 3 {
+		t.Errorf("sessions: %v", left)
+	}
+
+	// Entered, it has what the step left, and nothing that ran.
+	r := m.call(t, "box", "exec", web[1].ID[:12], "--", "sh", "-c", `cat "$HOME/mark"; pgrep -c sleep; id -u; exit 7`).wantCode(t, 7)
+	if got := strings.Fields(r.stdout); len(got) != 3 || got[0] != runs[1] || got[1] != "0" || got[2] == "0" {
+		t.Errorf("got %q", r.stdout)
+	}
+	if r := m.call(t, "box", "exec", web[1].ID[:12], "--", "no-such-program"); r.code != 126 && r.code != 127 {
+		t.Errorf("exit %d, %s", r.code, r.stderr)
+	}
+	for _, c := range m.engine.boxes(t, m.state) {
+		if c.State != "exited" {
+			t.Errorf("%s is %s", c.ID, c.State)
+		}
+	}
+
+	for _, wrong := range [][]string{{"box", "rm"}, {"box", "rm", "nope"}, {"box", "exec", "nope", "ls"}, {"box", "exec", web[0].ID}, {"clean", "--runs", "old"}} {
+		if r := m.call(t, wrong...); r.code != 2 || r.stderr == "" {
+			t.Errorf("%v: exit %d, %s", wrong, r.code, r.stderr)
+		}
+	}
+	m.call(t, "box", "rm", web[0].ID[:12]).wantCode(t, 0)
+	if _, err := os.Stat(web[0].Session); !os.IsNotExist(err) {
+		t.Errorf("its session is there: %v", err)
+	}
+	if r := m.call(t, "clean", "-C", dir, "--boxes", "--runs", "0s", "--dry-run").wantCode(t, 0); !strings.Contains(r.stdout, "5 things would be removed") {
+		t.Errorf("got %s", r.stdout)
+	}
+	if n := len(m.boxList(t)); n != 2 {
+		t.Errorf("%d boxes after a dry run", n)
+	}
+	if r := m.call(t, "clean", "-C", dir, "--boxes", "--runs", "0s").wantCode(t, 0); !strings.Contains(r.stdout, "5 things removed") {
+		t.Errorf("got %s", r.stdout)
+	}
+	if n := len(m.boxList(t)); n != 0 {
+		t.Errorf("%d boxes after clean", n)
+	}
+	if entries, _ := os.ReadDir(filepath.Join(dir, ".herd/docker-sessions")); len(entries) > 0 {
+		t.Errorf("left: %v", entries)
+	}
+	m.wantNothingLeft(t, dir)
+}
+
+// A reused box has its HOME and files from run to run, also after its runner was
+// killed; two runs at once do not share it (THREATS 14).
+func TestReusedBoxFromRunToRun(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	dir := newRepository(t, map[string]string{"a.txt": "a\n"})
+	const workflow = `
+on: {workflow_dispatch: {inputs: {then: {default: "true"}}}}
+defaults: {docker: {network: none, memory: 128m, reuse: true}}
+jobs:
+  a:
+    steps:
+      - id: count
+        run: echo x >>"$HOME/count"; test ! -e /tmp/mark; touch /tmp/mark; echo "n=$(wc -l <"$HOME/count")"; ${{ inputs.then }}
+`
+	file := filepath.Join(t.TempDir(), "flow.yml")
+	write(t, file, workflow)
+	count := func(want string, args ...string) result {
+		t.Helper()
+		r := m.call(t, append([]string{"run", "--json", "-C", dir, file}, args...)...).wantCode(t, 0)
+		if got := r.output("a", "count"); got != want+"\n" {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		return r
+	}
+	count("n=1")
+	count("n=2")
+	long := m.start(t, "run", "--json", "-C", dir, file, "-i", "then=sleep 300")
+	long.awaitOutput("n=3")
+	if r := count("n=1"); !strings.Contains(r.stdout, "in use by another run") {
+		t.Errorf("it does not say why it has a box of its own: %s", r.stdout)
+	}
+	if err := syscall.Kill(long.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-long.done
+	count("n=4")
+	if boxes := m.boxList(t); len(boxes) != 1 || boxes[0].State != "reused" {
+		t.Errorf("got %+v", boxes)
+	}
+	m.call(t, "box", "rm", "--all").wantCode(t, 0)
+}
+
+// A run is cancelled from another terminal as with Ctrl-C, the second time too.
+func TestCancelFromElsewhere(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	dir := newRepository(t, map[string]string{"a.txt": "a\n"})
+	p := m.startRun(t, dir, `
+on: workflow_dispatch
+defaults: {docker: {network: none, memory: 128m}}
+jobs:
+  a:
+    steps:
+      - {id: stubborn, run: "trap '' INT TERM; echo begun; while :; do sleep 0.1; done"}
+      - {id: after, if: cancelled(), run: echo cleaned}
+`)
+	p.awaitOutput("begun")
+	m.call(t, "cancel", "-C", dir).wantCode(t, 0)
+	p.awaitText("cancelling")
+	m.call(t, "cancel", "-C", dir, "latest").wantCode(t, 0)
+	r := p.wait().wantCode(t, 130)
+	if out := r.step(t, "a", "stubborn"); out.Outcome != "cancelled" || out.DurationMS > 9000 {
+		t.Errorf("got %+v", out)
+	}
+	if r := m.call(t, "cancel", "-C", dir); r.code != 2 || !strings.Contains(r.stderr, "is over: cancelled") {
+		t.Errorf("exit %d, %s", r.code, r.stderr)
+	}
+	if r := m.call(t, "cancel", "-C", dir, "nope"); r.code != 2 {
+		t.Errorf("exit %d, %s", r.code, r.stderr)
+	}
+	m.wantNothingLeft(t, dir)
+}
