@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
@@ -45,7 +46,7 @@ func (a *agentState) add(u event.Usage) {
 // runAgent is one attempt of an agent step: its own box, its own gateway
 // session, one process of the agent.
 func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
-	cfg, err := s.runtimeConfig()
+	cfg, stall, err := s.runtimeConfig()
 	if err != nil {
 		return problem(err)
 	}
@@ -98,7 +99,7 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(fmt.Errorf("runtime: %w", err))
 	}
-	end := s.drive(ctx, box, dir, rt.Decode(task), cmd, driven{model, closeModel, life})
+	end := s.drive(ctx, box, dir, rt.Decode(task), cmd, driven{model, closeModel, life, stall})
 	view := model.View()
 	s.agent.add(view.Usage)
 	s.leg.spend(view.Usage)
@@ -110,6 +111,7 @@ type driven struct {
 	model      ModelSession
 	closeModel func() error // waits for open exchanges; further calls are fine
 	life       *life
+	stall      time.Duration // without a sign of life
 }
 
 func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life) (ModelSession, func() error, error) {
@@ -127,7 +129,7 @@ func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life
 func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, dec runtimes.Decoder, cmd runtimes.Command, w driven) attemptEnd {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stopWatch := w.life.watch(s.Stall, func() { cancel(errStalled) })
+	stopWatch := w.life.watch(w.stall, func() time.Time { return newest(box.Info().HostHome) }, func() { cancel(errStalled) })
 	defer stopWatch()
 
 	quiet := newQuietEnd(cmd.QuietEnd, func() { cancel(errLingered) })
@@ -162,10 +164,11 @@ func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, dec ru
 	}
 	res := dec.Finish(runtimes.End{Exit: exit, Stderr: stderr.bytes(), Gateway: view})
 	end := attemptEnd{cause: res.Cause, message: res.Message, hint: res.Hint, exit: exit, turns: res.Turns, session: res.SessionID, retryAt: res.RetryAt}
+	end.blameLimit()
 	if errors.Is(cause, errStalled) {
 		end.cause = event.CauseStalled
-		end.message = fmt.Sprintf("no output and no model traffic for %s", s.Stall)
-		end.hint = "see the transcript for what it waited for; retry: {on: [stalled]} tries again"
+		end.message = fmt.Sprintf("no output, no model traffic and no file written in HOME for %s", w.stall)
+		end.hint = "see the transcript for what it waited for; runtime.stall-minutes gives it longer, retry: {on: [stalled]} tries again"
 	}
 	if recordErr != nil && end.cause == "" {
 		end.cause, end.message = event.CauseInfrastructure, "record: "+recordErr.Error()
@@ -283,12 +286,17 @@ func ReadPromptFile(root, name string) (string, error) {
 	return string(b), nil
 }
 
-func (s *stepRun) runtimeConfig() (runtimes.Config, error) {
+// runtimeConfig also gives how long the agent may show no sign of life.
+func (s *stepRun) runtimeConfig() (runtimes.Config, time.Duration, error) {
 	r, err := workflow.DecodeRuntime(s.step.Runtime, s.eval)
 	if err != nil {
-		return runtimes.Config{}, err
+		return runtimes.Config{}, 0, err
 	}
-	return RuntimeConfig(r), nil
+	stall := s.Stall
+	if r.StallMinutes > 0 {
+		stall = time.Duration(r.StallMinutes * float64(time.Minute))
+	}
+	return RuntimeConfig(r), stall, nil
 }
 
 // RuntimeConfig is what a runtime: block asks of a runtime.

@@ -167,6 +167,21 @@ func TestAgentStalls(t *testing.T) {
 	}
 }
 
+// FR-012: its own time, and files in HOME as signs of life.
+func TestStallMinutes(t *testing.T) {
+	t.Parallel()
+	e := prepareAgent(t, &scripted{scripts: []string{"i=0; while [ $i -lt 12 ]; do echo $i >$HOME/session.jsonl; sleep 0.1; i=$((i+1)); done; sleep 60"}}, `
+jobs:
+  a: {steps: [{id: s, prompt: x, runtime: {stall-minutes: 0.01}}]}
+`)
+	e.options.Stall = time.Hour
+	start := time.Now()
+	e.run()
+	if got := e.finished("a/s"); got.Cause != event.CauseStalled || time.Since(start) < time.Second || !strings.Contains(got.Message, "600ms") {
+		t.Errorf("got %+v after %s", got, time.Since(start))
+	}
+}
+
 func TestAgentTimeout(t *testing.T) {
 	t.Parallel()
 	e := prepareAgent(t, &scripted{scripts: []string{"sleep 60"}}, `

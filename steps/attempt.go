@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -21,6 +22,23 @@ type attemptEnd struct {
 	session string
 	retryAt time.Time
 	err     error // points at the workflow file where it can
+}
+
+// blameLimit makes a limit of the box the cause of a failure that has none of
+// its own, where one was reached.
+func (e *attemptEnd) blameLimit() {
+	if e.cause != event.CauseExitCode && e.cause != event.CauseNoResult {
+		return
+	}
+	switch {
+	case e.exit.PidsLimit:
+		e.cause, e.hint = event.CauseResourceLimit, "raise docker.pids-limit, or let it start fewer processes at a time"
+		e.message += ": the box was at its limit of processes"
+	case len(e.exit.Full) > 0:
+		e.cause = event.CauseResourceLimit
+		e.hint = "a file system in memory gets its size from docker.tmpfs, /tmp at most half of docker.memory; another is the disk of this machine (herd-runner doctor)"
+		e.message += ": no room was left in " + strings.Join(e.exit.Full, ", ")
+	}
 }
 
 // attempts runs the step until it succeeds or its retries are used up.

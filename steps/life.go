@@ -2,12 +2,15 @@ package steps
 
 import (
 	"io"
+	"io/fs"
 	"net"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 )
 
-// life watches for signs of life of an agent: output and gateway traffic.
+// life watches for signs of life of an agent: output, gateway traffic, and
+// files that it writes (FR-012).
 type life struct {
 	now  func() time.Time
 	last atomic.Int64 // UnixNano
@@ -22,8 +25,9 @@ func newLife(now func() time.Time) *life {
 func (l *life) sign() { l.last.Store(l.now().UnixNano()) }
 
 // watch calls stalled once when there was no sign of life for so long, until
-// the returned function is called. Zero never stalls.
-func (l *life) watch(limit time.Duration, stalled func()) (stop func()) {
+// the returned function is called. written gives the time of the last file
+// written and is asked only when all else is still. Zero never stalls.
+func (l *life) watch(limit time.Duration, written func() time.Time, stalled func()) (stop func()) {
 	if limit <= 0 {
 		return func() {}
 	}
@@ -38,14 +42,46 @@ func (l *life) watch(limit time.Duration, stalled func()) (stop func()) {
 			case <-done:
 				return
 			case <-tick.C:
-				if l.now().Sub(time.Unix(0, l.last.Load())) >= limit {
-					stalled()
-					return
+				last := l.last.Load()
+				if l.now().Sub(time.Unix(0, last)) < limit {
+					continue
 				}
+				// What an agent says of the future is not believed.
+				if t := min(written().UnixNano(), l.now().UnixNano()); t > last {
+					l.last.CompareAndSwap(last, t)
+					continue
+				}
+				stalled()
+				return
 			}
 		}
 	}()
 	return func() { close(done); <-ended }
+}
+
+// maxFiles bounds the files that newest looks at.
+const maxFiles = 20_000
+
+// newest is when a file below dir was last written; the zero time where nothing
+// is there. Links are not followed.
+func newest(dir string) (at time.Time) {
+	if dir == "" {
+		return at
+	}
+	left := maxFiles
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if left--; left < 0 {
+			return fs.SkipAll
+		}
+		if err != nil {
+			return nil //nolint:nilerr // what is gone again does not count
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() && info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+		return nil
+	})
+	return at
 }
 
 func (l *life) writer(w io.Writer) io.Writer { return lively{w, l} }

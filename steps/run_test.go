@@ -64,12 +64,16 @@ type directory struct {
 
 func (d *directory) Root() string { return d.root }
 
-func (d *directory) Box(_, _, _ string) (sandbox.Layout, error) {
+func (d *directory) Box(_, _, step string) (sandbox.Layout, error) {
 	d.mu.Lock()
 	d.n++
 	temp := filepath.Join(d.temp, fmt.Sprint(d.n))
 	d.mu.Unlock()
-	return sandbox.Layout{Workdir: d.root, Temp: temp}, os.Mkdir(temp, 0o700)
+	l := sandbox.Layout{Workdir: d.root, Temp: temp}
+	if step != "" {
+		l.Home = temp // an agent's
+	}
+	return l, os.Mkdir(temp, 0o700)
 }
 
 func (*directory) Reuse(sandbox.Layout, func(string) bool) {}

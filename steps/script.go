@@ -87,6 +87,7 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		end.hint = "raise docker.memory"
 	case exit.Code != 0:
 		end.cause, end.message = event.CauseExitCode, exitMessage(exit)
+		end.blameLimit()
 	}
 	if err := s.takeFiles(files, exit); err != nil && end.cause == "" {
 		end.cause, end.message, end.exit.Code = event.CauseExitCode, err.Error(), 1

@@ -68,6 +68,7 @@ type Runtime struct {
 	MaxTurns                           int
 	MaxCostUSD                         float64
 	MaxTokens                          int64
+	StallMinutes                       float64 // 0: the executor's default
 	SystemPrompt, AppendSystemPrompt   string
 	AllowedTools, DeniedTools          []string
 	PermissionMode                     string

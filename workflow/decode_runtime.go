@@ -47,6 +47,8 @@ func (d *decoder) runtime(v *Value) Runtime {
 			out.MaxCostUSD = d.number(key, v, 0.0001, 1_000_000)
 		case "max-tokens":
 			out.MaxTokens = d.whole(key, v, 1, math.MaxInt32)
+		case "stall-minutes":
+			out.StallMinutes = d.number(key, v, 0.01, 360)
 		case "system-prompt":
 			out.SystemPrompt = d.text(v)
 		case "append-system-prompt":

@@ -60,7 +60,7 @@ func (s *server) process(stream *yamux.Stream) {
 	defer s.leave(start.ID)
 
 	out := &lockedWriter{w: stream, failed: func() { _ = s.session.Close() }}
-	before := s.memory.kills()
+	before, refused := s.memory.kills(), pidsRefused()
 	exit, err := s.group.Run(p.ctx, spec(start, r, out, p.kill), "")
 	if err != nil {
 		_ = wire.WriteJSON(out, wire.FrameFailed, failed(err))
@@ -78,6 +78,9 @@ func (s *server) process(stream *yamux.Stream) {
 	if s.memory.kills() > before {
 		w.OOMKilled = exit.Signal == "KILL" && !exit.Stopped
 		w.ToolOOM = !w.OOMKilled
+	}
+	if exit.Code != 0 {
+		w.PidsLimit, w.Full = pidsRefused() > refused, fullFileSystems()
 	}
 	_ = wire.WriteJSON(out, wire.FrameExit, w)
 }

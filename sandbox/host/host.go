@@ -117,7 +117,7 @@ func (b *Backend) info(spec sandbox.Spec) sandbox.Info {
 		env[k] = v
 	}
 	return sandbox.Info{
-		Backend: "host", Workdir: spec.Workdir, Home: spec.Home, Temp: spec.Temp,
+		Backend: "host", Workdir: spec.Workdir, Home: spec.Home, HostHome: spec.Home, Temp: spec.Temp,
 		Runner: runner, Env: env, OS: runtime.GOOS, Arch: runtime.GOARCH,
 	}
 }

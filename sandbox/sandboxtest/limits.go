@@ -36,6 +36,9 @@ var limitTests = []test{
 		if n := alive(t, m); n > 40 {
 			t.Errorf("%d processes were started (%+v)", n, r.Exit)
 		}
+		if r.Code != 0 && !r.PidsLimit {
+			t.Errorf("what it failed of is not told: %+v", r.Exit)
+		}
 		closeBox(t, box)
 		noneAlive(t, m)
 	}},
@@ -49,6 +52,16 @@ var limitTests = []test{
 		}
 		closeBox(t, box)
 		noneAlive(t, m)
+	}},
+	{"a full file system is told, with its name", func(t *testing.T, s Subject) {
+		box, _ := start(t, s, func(sp *sandbox.Spec) { sp.Tmpfs = []sandbox.Tmpfs{{Target: "/scratch", Size: 64 << 10}} })
+		r := sh(t, box, "cat /dev/zero > /scratch/f")
+		if r.Code == 0 || r.OOMKilled || r.PidsLimit || len(r.Full) != 1 || r.Full[0] != "/scratch" {
+			t.Errorf("got %+v, %q", r.Exit, r.err)
+		}
+		if r := sh(t, box, "rm /scratch/f; exit 3"); len(r.Full) > 0 || r.Code != 3 {
+			t.Errorf("afterwards %+v", r.Exit)
+		}
 	}},
 	{"root is refused unless allowed", func(t *testing.T, s Subject) {
 		spec := s.Spec(t)

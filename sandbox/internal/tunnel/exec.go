@@ -193,13 +193,19 @@ func pass(w io.Writer, b []byte) io.Writer {
 	return w
 }
 
+// maxFull bounds the full file systems that a guest may name.
+const maxFull = 64
+
 // exitOf takes over what a guest says about an exit where it makes sense.
 func exitOf(w wire.Exit) (sandbox.Exit, error) {
-	if w.Code < 0 || w.Code > 255 || len(w.Signal) > 16 || w.PeakMemory < 0 || w.CPU < 0 {
+	if w.Code < 0 || w.Code > 255 || len(w.Signal) > 16 || len(w.Full) > maxFull || w.PeakMemory < 0 || w.CPU < 0 {
 		return sandbox.Exit{}, errors.New("an exit that can not be")
 	}
+	for i, name := range w.Full {
+		w.Full[i] = printable(name, 200)
+	}
 	return sandbox.Exit{
-		Code: w.Code, Signal: w.Signal, Stopped: w.Stopped, OOMKilled: w.OOMKilled, ToolOOM: w.ToolOOM,
+		PidsLimit: w.PidsLimit, Full: w.Full, Code: w.Code, Signal: w.Signal, Stopped: w.Stopped, OOMKilled: w.OOMKilled, ToolOOM: w.ToolOOM,
 		PeakMemory: w.PeakMemory, CPU: w.CPU,
 	}, nil
 }

@@ -77,7 +77,10 @@ func TestHostileFramesFailTheBoxAlone(t *testing.T) {
 		"frame of the runner":        func(_ *yamux.Session, w io.Writer) { _ = wire.Write(w, wire.FrameStart, []byte("{}")) },
 		"exit is no JSON":            func(_ *yamux.Session, w io.Writer) { _ = wire.Write(w, wire.FrameExit, []byte("{{{")) },
 		"exit code 70000":            func(_ *yamux.Session, w io.Writer) { _ = wire.WriteJSON(w, wire.FrameExit, wire.Exit{Code: 70000}) },
-		"negative memory":            func(_ *yamux.Session, w io.Writer) { _ = wire.WriteJSON(w, wire.FrameExit, wire.Exit{PeakMemory: -1}) },
+		"too many full disks": func(_ *yamux.Session, w io.Writer) {
+			_ = wire.WriteJSON(w, wire.FrameExit, wire.Exit{Full: make([]string, 1000)})
+		},
+		"negative memory": func(_ *yamux.Session, w io.Writer) { _ = wire.WriteJSON(w, wire.FrameExit, wire.Exit{PeakMemory: -1}) },
 		"long signal": func(_ *yamux.Session, w io.Writer) {
 			_ = wire.WriteJSON(w, wire.FrameExit, wire.Exit{Signal: strings.Repeat("K", 100)})
 		},

@@ -115,6 +115,8 @@ type Exit struct {
 	Code                        int
 	Signal                      string
 	Stopped, OOMKilled, ToolOOM bool
+	PidsLimit                   bool     `json:",omitempty"`
+	Full                        []string `json:",omitempty"`
 	PeakMemory                  int64
 	CPU                         time.Duration
 }
