@@ -28,7 +28,9 @@ func (x *exchange) chat() string {
 		finish, answer = "tool_calls", "call:"+name
 	}
 	in, out := x.script.num("in", 100), x.script.num("out", 20)
-	usage := object{"prompt_tokens": in, "completion_tokens": out, "total_tokens": in + out, "prompt_tokens_details": object{"cached_tokens": 0}}
+	usage := object{"prompt_tokens": in, "completion_tokens": out, "total_tokens": in + out,
+		"prompt_tokens_details":     object{"cached_tokens": x.script.num("cached", 0)},
+		"completion_tokens_details": object{"reasoning_tokens": x.script.num("thought", 0)}}
 	frame := func(kind string, choice object) object {
 		return object{"id": "chatcmpl-fake", "object": kind, "created": x.clock().Unix(), "model": str(x.req["model"]), "choices": list{choice}}
 	}
@@ -44,9 +46,12 @@ func (x *exchange) chat() string {
 		flush(x.w)
 	}
 	put(frame("chat.completion.chunk", object{"index": 0, "delta": msg, "finish_reason": nil}))
-	last := frame("chat.completion.chunk", object{"index": 0, "delta": object{}, "finish_reason": finish})
-	last["usage"] = usage
-	put(last)
+	put(frame("chat.completion.chunk", object{"index": 0, "delta": object{}, "finish_reason": finish}))
+	if obj(x.req["stream_options"])["include_usage"] == true {
+		last := frame("chat.completion.chunk", nil)
+		last["choices"], last["usage"] = list{}, usage
+		put(last)
+	}
 	writeString(x.w, "data: [DONE]\n\n")
 	return answer + " tools=" + strings.Join(names, "|")
 }

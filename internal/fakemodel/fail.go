@@ -112,7 +112,7 @@ func (x *exchange) breakAs(f string) {
 		flush(x.w)
 	case "sseerror":
 		h.Set("Content-Type", "text/event-stream")
-		sse(x.w, "error", object{"type": "error", "error": object{"type": "overloaded_error", "message": "Overloaded"}})
+		x.streamError()
 	case "truncated", "hangstream":
 		h.Set("Content-Type", "text/event-stream")
 		x.partial()
@@ -124,6 +124,22 @@ func (x *exchange) breakAs(f string) {
 		x.cut(false)
 	default:
 		http.Error(x.w, fmt.Sprintf("fakemodel: unknown failure %q", f), http.StatusInternalServerError)
+	}
+}
+
+// streamError is how each API says in a stream that it fails.
+func (x *exchange) streamError() {
+	const message = "Overloaded"
+	switch {
+	case strings.HasSuffix(x.path, "/messages"):
+		sse(x.w, "error", object{"type": "error", "error": object{"type": "overloaded_error", "message": message}})
+	case strings.HasSuffix(x.path, "/responses"):
+		sse(x.w, "response.failed", object{"type": "response.failed", "sequence_number": 1, "response": object{"id": "resp_failed", "object": "response",
+			"status": "failed", "output": list{}, "usage": nil, "error": object{"code": "server_is_overloaded", "message": message}}})
+	case strings.Contains(x.path, "enerateContent"):
+		writeString(x.w, "data: "+encode(object{"error": object{"code": 503, "message": message, "status": "UNAVAILABLE"}})+"\r\n\r\n")
+	default:
+		writeString(x.w, "data: "+encode(object{"error": object{"message": message, "type": "server_error", "code": nil}})+"\n\n")
 	}
 }
 

@@ -143,6 +143,12 @@ func (x *exchange) sideAnswer() string {
 	case strings.Contains(x.path, ":countTokens"):
 		writeString(x.w, `{"totalTokens":1234}`)
 		return "countTokens"
+	case strings.HasSuffix(x.path, "/responses/input_tokens"):
+		writeString(x.w, `{"object":"response.input_tokens","input_tokens":1234}`)
+		return "input_tokens"
+	case strings.HasSuffix(x.path, "/responses/compact"):
+		writeString(x.w, `{"id":"resp_fake","object":"response.compaction","created_at":0,"output":[{"type":"compaction","encrypted_content":"ZmFrZQ=="}],"usage":{"input_tokens":100,"output_tokens":20,"total_tokens":120}}`)
+		return "compact"
 	case strings.HasSuffix(x.path, "/models") && x.r.Method == http.MethodGet:
 		writeString(x.w, `{"object":"list","data":[{"id":"fake-model","type":"model","object":"model","display_name":"Fake","created_at":"2025-01-01T00:00:00Z"}],"has_more":false,"first_id":"fake-model","last_id":"fake-model"}`)
 		return "models"

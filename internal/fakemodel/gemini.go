@@ -26,10 +26,9 @@ func (x *exchange) gemini() string {
 		part = object{"functionCall": object{"name": "run_shell_command", "args": object{"command": x.script.shell(), "description": "probe"}}}
 		answer = "call:run_shell_command"
 	}
-	in, out := x.script.num("in", 100), x.script.num("out", 20)
 	v := object{
 		"candidates":    list{object{"content": object{"role": "model", "parts": list{part}}, "finishReason": "STOP", "index": 0}},
-		"usageMetadata": object{"promptTokenCount": in, "candidatesTokenCount": out, "totalTokenCount": in + out},
+		"usageMetadata": x.geminiUsage(),
 		"modelVersion":  "fake",
 	}
 	if !strings.Contains(x.path, ":stream") {
@@ -39,6 +38,20 @@ func (x *exchange) gemini() string {
 	x.w.Header().Set("Content-Type", "text/event-stream")
 	writeString(x.w, "data: "+encode(v)+"\r\n\r\n")
 	return answer + " tools=" + strings.Join(names, "|")
+}
+
+// geminiUsage leaves counters of zero out, as the API does. Thoughts are no part
+// of the candidates' tokens, cached ones are of the prompt's.
+func (x *exchange) geminiUsage() object {
+	in, out, thought := x.script.num("in", 100), x.script.num("out", 20), x.script.num("thought", 0)
+	u := object{"promptTokenCount": in, "candidatesTokenCount": out - thought, "totalTokenCount": in + out}
+	if n := x.script.num("cached", 0); n > 0 {
+		u["cachedContentTokenCount"] = n
+	}
+	if thought > 0 {
+		u["thoughtsTokenCount"] = thought
+	}
+	return u
 }
 
 // geminiResults counts tool results since the last user text.

@@ -110,8 +110,8 @@ func (x *exchange) responses() string {
 	begun := object{"id": "resp_" + id, "object": "response", "created_at": created, "status": "in_progress", "model": str(x.req["model"]), "output": list{}, "usage": nil}
 	done := maps.Clone(begun)
 	done["status"], done["output"] = "completed", list{item}
-	done["usage"] = object{"input_tokens": in, "input_tokens_details": object{"cached_tokens": 0}, "output_tokens": out,
-		"output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": in + out}
+	done["usage"] = object{"input_tokens": in, "input_tokens_details": object{"cached_tokens": x.script.num("cached", 0)}, "output_tokens": out,
+		"output_tokens_details": object{"reasoning_tokens": x.script.num("thought", 0)}, "total_tokens": in + out}
 	if !streams(x.req) {
 		writeJSON(x.w, done)
 		return "nonstream:" + answer

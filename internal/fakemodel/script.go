@@ -19,6 +19,7 @@ import (
 //	rl=<status>            unified rate-limit headers on answers
 //	delay=500              ms before each model reply
 //	in=N,out=N             usage numbers reported
+//	cached=N,thought=N     of them from the cache, and thought out (OpenAI, Gemini)
 //	stop=<reason>          the stop reason reported
 //	cmd=<base64url>        the shell command to call
 //	path=<base64url>       the file to write

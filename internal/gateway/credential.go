@@ -32,6 +32,7 @@ type Credential struct {
 	Beta string
 
 	upstream *url.URL // the only place the credential is good for; nil: any
+	account  string   // of a ChatGPT login
 }
 
 // oauthBeta marks requests with a Claude login's token.
@@ -56,11 +57,18 @@ func (e *CredentialError) Error() string { return e.Problem + "; " + e.Hint }
 //
 //   - Anthropic: ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, CLAUDE_CODE_OAUTH_TOKEN,
 //     Claude Code's login (in CLAUDE_CONFIG_DIR or ~/.claude)
+//   - OpenAI: OPENAI_API_KEY, CODEX_API_KEY, Codex's login (in CODEX_HOME or
+//     ~/.codex), which is a key of its own or a ChatGPT login
+//   - Gemini: GEMINI_API_KEY, GOOGLE_API_KEY
 func FromEnvironment(getenv func(string) string, home string) CredentialSource {
 	return func(_ context.Context, api string) (Credential, error) {
 		switch api {
 		case runtimes.APIAnthropic:
 			return anthropicCredential(getenv, home)
+		case runtimes.APIOpenAI:
+			return openaiCredential(getenv, home)
+		case runtimes.APIGemini:
+			return geminiCredential(getenv)
 		}
 		return Credential{}, fmt.Errorf("the model gateway knows no API %q", api)
 	}

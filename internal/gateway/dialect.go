@@ -74,7 +74,7 @@ type endpoint struct {
 func (e endpoint) asks() bool { return e.purpose == generate || e.purpose == compact }
 
 // Dialects of all APIs. Nothing writes to them.
-var dialects = []*dialect{&messages}
+var dialects = []*dialect{&messages, &responses, &chat, &generateContent}
 
 // speaking gives the dialects of apis, in their order.
 func speaking(apis []string) []*dialect {
@@ -129,7 +129,9 @@ func recognise(all []*dialect, method, path string) (*dialect, endpoint, bool) {
 }
 
 // APIs lists the APIs the gateway speaks.
-func APIs() []string { return []string{runtimes.APIAnthropic} }
+func APIs() []string {
+	return []string{runtimes.APIAnthropic, runtimes.APIOpenAI, runtimes.APIGemini}
+}
 
 // bearer takes the token out of Authorization headers.
 func bearer(h http.Header) []string {

@@ -24,7 +24,7 @@ var (
 // forward sends the exchange upstream and passes the answer on, byte for byte.
 func (x *exchange) forward() {
 	g := x.s.gw
-	cred, err := g.credentials(x.r.Context(), x.dialect.api)
+	cred, err := x.s.realCredential(x.r.Context(), x.dialect.vendor)
 	if err != nil {
 		x.refuse(refusal{http.StatusUnauthorized, "authentication_error", "auth", "herd-runner: " + err.Error()})
 		return
@@ -82,7 +82,7 @@ func (x *exchange) upstream(cred Credential) *url.URL {
 		base = x.s.gw.upstreams[x.dialect.api]
 	}
 	if cred.upstream != nil {
-		base = cred.upstream
+		base = cred.upstream // the session's own is checked to be none
 	}
 	up := *base
 	up.Path += strings.TrimPrefix(x.r.URL.Path, x.dialect.prefix)
@@ -93,7 +93,7 @@ func (x *exchange) upstream(cred Credential) *url.URL {
 // finish accounts for a passed answer, records it, and breaks the connection
 // where the answer broke, so that the box sees what we saw.
 func (x *exchange) finish(ctx context.Context, resp *http.Response, out *pass, err error, sent *slot) {
-	message, retryAt := out.meter.message, x.s.gw.retryAt(resp)
+	message, retryAt := out.meter.message, x.s.gw.retryAt(resp, out.meter)
 	// A CLI may hang up as soon as it has read the last event.
 	broken := err != nil && !out.meter.ended
 	gone := broken && (x.r.Context().Err() != nil || out.clientErr != nil)
@@ -104,8 +104,8 @@ func (x *exchange) finish(ctx context.Context, resp *http.Response, out *pass, e
 		x.call.Reason, message = "upstream_idle", fmt.Sprintf("%v: nothing came for %s", errIdle, x.s.gw.timeouts.Idle)
 	case broken:
 		x.call.Reason, message = "upstream", "the model API broke the answer off: "+err.Error()
-	case out.meter.kind != "" && resp.StatusCode < 400:
-		x.call.Reason = "stream_error"
+	default:
+		x.call.Reason = out.meter.why(resp.StatusCode)
 	}
 	if x.s.recorder != nil && !gone {
 		if out.tooLarge {
@@ -149,7 +149,7 @@ func unusable(resp *http.Response) *refusal {
 }
 
 // retryAt is when a rate limit ends, as the answer says; zero where it does not.
-func (g *Gateway) retryAt(resp *http.Response) time.Time {
+func (g *Gateway) retryAt(resp *http.Response, m *meter) time.Time {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != 529 {
 		return time.Time{}
 	}
@@ -161,6 +161,9 @@ func (g *Gateway) retryAt(resp *http.Response) time.Time {
 		if at, err := http.ParseTime(v); err == nil {
 			return at
 		}
+	}
+	if m.retryIn > 0 {
+		return now.Add(m.retryIn)
 	}
 	if unix, err := strconv.ParseInt(resp.Header.Get("Anthropic-Ratelimit-Unified-Reset"), 10, 64); err == nil && unix > 0 {
 		return time.Unix(unix, 0)
@@ -193,14 +196,14 @@ func (p *pass) copy(body io.Reader, alive func()) error {
 		n, err := body.Read(buf)
 		if n > 0 {
 			alive()
-			p.meter.write(buf[:n])
-			p.keep(buf[:n])
 			// A box that stops reading must not hold us for ever; connections
 			// without deadlines end with their box.
 			_ = p.rc.SetWriteDeadline(time.Now().Add(p.idle))
 			if _, p.clientErr = p.w.Write(buf[:n]); p.clientErr == nil {
 				p.clientErr = p.rc.Flush()
 			}
+			p.meter.write(buf[:n]) // once it is on its way
+			p.keep(buf[:n])
 			if p.clientErr != nil {
 				return p.clientErr
 			}

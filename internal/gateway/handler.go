@@ -113,6 +113,10 @@ func (x *exchange) serve(e endpoint) {
 		return
 	}
 	x.call.Model = cutText(x.req.model, 200)
+	if no := x.countable(); no != nil {
+		x.refuse(*no)
+		return
+	}
 	if no := x.s.admit(x.req.model, e.asks()); no != nil {
 		x.refuse(*no)
 		return
@@ -125,6 +129,15 @@ func (x *exchange) serve(e endpoint) {
 		return
 	}
 	x.forward()
+}
+
+// countable refuses what a limit could not be kept with.
+func (x *exchange) countable() *refusal {
+	if l := x.s.limits; !x.req.uncounted || l.CostUSD == 0 && l.Tokens == 0 {
+		return nil
+	}
+	return &refusal{http.StatusBadRequest, "invalid_request_error", "request",
+		fmt.Sprintf(`herd-runner: a stream without "stream_options": {"include_usage": true} does not tell its tokens, so the budget of %s cannot be kept; ask for them`, x.s.lane)}
 }
 
 func (x *exchange) readBody(e endpoint) *refusal {

@@ -95,12 +95,18 @@ type box struct {
 
 func openBox(t testing.TB, g *Gateway, lane Lane, limits Limits) *box {
 	t.Helper()
+	return openBoxOf(t, g, SessionOptions{Lane: lane, Limits: limits, APIs: APIs()[:1]})
+}
+
+func openBoxOf(t testing.TB, g *Gateway, o SessionOptions) *box {
+	t.Helper()
 	b := &box{t: t}
-	s, err := g.Open(SessionOptions{Lane: lane, Limits: limits, APIs: APIs()[:1], Emit: func(c event.ModelCall) {
+	o.Emit = func(c event.ModelCall) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.calls = append(b.calls, c)
-	}})
+	}
+	s, err := g.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}

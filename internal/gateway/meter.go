@@ -1,6 +1,9 @@
 package gateway
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
 
 // Bounds of what a meter holds of an answer, in bytes.
 const (
@@ -31,11 +34,13 @@ type meter struct {
 	buf     []byte // the unfinished line, or the document
 	over    bool   // buf outgrew limit
 	tokens  tokens
-	counted bool   // some usage was seen
-	stop    string // the last stop reason
-	kind    string // of an error
-	message string // of an error
-	ended   bool   // the last event was seen, or the document was whole
+	counted bool          // some usage was seen
+	stop    string        // the last stop reason
+	kind    string        // of an error
+	message string        // of an error
+	reason  string        // of an error that says what to do whatever its status is
+	retryIn time.Duration // of an error: when a limit ends; 0: it does not say
+	ended   bool          // the last event was seen, or the document was whole
 }
 
 func (d *dialect) newMeter(status int, contentType string) *meter {
@@ -47,6 +52,35 @@ func (d *dialect) newMeter(status int, contentType string) *meter {
 		m.stream, m.limit = true, maxEventLine
 	}
 	return m
+}
+
+// Reasons that an error of the vendor's gives.
+const (
+	reasonAuth     = "auth"      // the credential is not good
+	reasonNoCredit = "no_credit" // the account can not pay
+)
+
+// add takes over counts, of which the largest are the last.
+func (m *meter) add(t tokens) {
+	for _, n := range []*int64{&t.input, &t.output, &t.cacheRead, &t.cacheWrite, &t.reasoning} {
+		*n = min(max(*n, 0), maxTokens)
+	}
+	t.reasoning = min(t.reasoning, t.output)
+	if m.counted = true; t.total() >= m.tokens.total() {
+		m.tokens = t
+	}
+}
+
+// why is the reason of an answer with status; empty where it is well or its
+// status says it all.
+func (m *meter) why(status int) string {
+	switch {
+	case m.reason != "":
+		return m.reason
+	case m.kind != "" && status < 400:
+		return "stream_error"
+	}
+	return ""
 }
 
 func (m *meter) write(p []byte) {

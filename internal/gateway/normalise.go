@@ -32,6 +32,9 @@ const (
 // Rules for all text. These tables are constants: nothing writes to them.
 var commonRules = []rule{
 	{pattern(`(?s)<system-reminder>.*?</system-reminder>\n*`), ""},
+	{pattern(`(?s)<environment_context>.*?</environment_context>\n*`), ""},                          // Codex
+	{pattern(`(?s)# AGENTS\.md instructions for [^\n]*\n+<INSTRUCTIONS>.*?</INSTRUCTIONS>\n*`), ""}, // Codex
+	{pattern(`(?s)<session_context>.*?</session_context>\n*`), ""},                                  // Gemini CLI
 	{pattern(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "<uuid>"},
 	{pattern(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?`), "<time>"},
 	{pattern(`\btoolu_\w+`), "<tool-use>"},
@@ -54,22 +57,30 @@ var resultRules = []rule{
 	{pattern(`\b\d+(?:\.\d+)? (?:seconds?|minutes?|milliseconds?|secs?|ms)\b`), "<duration>"},
 	{pattern(`\b0x[0-9a-f]{6,16}\b`), "<address>"},
 	{pattern(`\b(127\.0\.0\.1|localhost|\[::1\]):\d{2,5}\b`), "$1:<port>"},
-	{pattern(`\b(goroutine|pid|PID)([ =:]+)\d+\b`), "$1$2<n>"},
+	{pattern(`\b(goroutine|pid|PID|PGID)([ =:]+)\d+\b`), "$1$2<n>"},
+	{pattern(`"(chunk_id|session_id)":"?\w+"?`), `"$1":<id>`}, // Codex
+	{pattern(`"wall_time_seconds":[\d.e-]+`), `"wall_time_seconds":<duration>`},
 }
 
 var (
-	hexWord = pattern(`\b[0-9a-f]{7,64}\b`)
-	// Claude Code's main agent, its sub-agents, and our own loop say it so.
-	workdirLine = pattern(`(?m)^[ \-*]*(?:Primary w|W)orking directory: (/\S+)\s*$`)
+	hexWord      = pattern(`\b[0-9a-f]{7,64}\b`)
+	workdirLines = []func() *regexp.Regexp{
+		// Claude Code's main agent, its sub-agents, OpenCode, and our own loop.
+		pattern(`(?m)^[ \-*]*(?:Primary w|W)orking directory: (/\S+)\s*$`),
+		pattern(`<cwd>(/[^<\n]+)</cwd>`),                        // Codex
+		pattern(`Workspace Directories:[*]*\n\s+- (/\S+)\s*\n`), // Gemini CLI
+	}
 	// What follows is the state of the repository at the start.
 	gitStatusLine = pattern(`(?m)^gitStatus:`)
 	// Client version and a hash of the prompt.
 	billingLine = pattern(`(?m)^x-anthropic-billing-header:.*$`)
 )
 
-func findWorkdir(system string) string {
-	if m := workdirLine().FindStringSubmatch(system); m != nil && len(m[1]) > 1 {
-		return strings.TrimRight(m[1], "/")
+func findWorkdir(text string) string {
+	for _, line := range workdirLines {
+		if m := line().FindStringSubmatch(text); m != nil && len(m[1]) > 1 {
+			return strings.TrimRight(m[1], "/")
+		}
 	}
 	return ""
 }

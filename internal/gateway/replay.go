@@ -40,11 +40,11 @@ func (x *exchange) replay() {
 	switch {
 	case rec.Response.Broken:
 		x.call.Reason, message = "upstream", "the recorded answer was broken off"
-	case m.kind != "" && rec.Response.Status < 400:
-		x.call.Reason = "stream_error"
+	default:
+		x.call.Reason = m.why(rec.Response.Status)
 	}
 	resp := &http.Response{StatusCode: rec.Response.Status, Header: h}
-	x.end(m, x.s.gw.retryAt(resp), message)
+	x.end(m, x.s.gw.retryAt(resp, m), message)
 	if rec.Response.Broken {
 		_ = http.NewResponseController(x.w).Flush()
 		panic(http.ErrAbortHandler)

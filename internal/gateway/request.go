@@ -13,6 +13,8 @@ type request struct {
 	endpoint
 	model  string
 	stream bool
+	// uncounted says that the answer will not tell what it cost.
+	uncounted bool
 	// parts are slices of the body, unread; those the dialect names.
 	parts map[string][]byte
 }

@@ -125,7 +125,7 @@ func (s *Session) identify(apis []string) error {
 		if v == nil {
 			continue
 		}
-		cred, err := s.gw.credential(context.Background(), api)
+		cred, err := s.realCredential(context.Background(), v)
 		if err != nil {
 			missing = cmp.Or(missing, err)
 			continue
@@ -140,6 +140,26 @@ func (s *Session) identify(apis []string) error {
 		return missing
 	}
 	return nil
+}
+
+// realCredential is the one to use now. One that is good for a single place is
+// not sent to any other.
+func (s *Session) realCredential(ctx context.Context, v *vendor) (Credential, error) {
+	cred, err := s.gw.credential(ctx, v.api)
+	if err != nil || cred.upstream == nil {
+		return cred, err
+	}
+	elsewhere := s.base
+	if own := s.gw.upstreams[v.api]; elsewhere == nil && own.String() != v.upstream {
+		elsewhere = own
+	}
+	if elsewhere != nil {
+		return Credential{}, &CredentialError{
+			Problem: fmt.Sprintf("the login in %s is good for %s only, not for %s", cred.Origin, cred.upstream.Host, elsewhere.Host),
+			Hint:    "set OPENAI_API_KEY",
+		}
+	}
+	return cred, nil
 }
 
 // Credential is what the box gets in place of the real credential.

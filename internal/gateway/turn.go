@@ -27,6 +27,20 @@ type message struct {
 	parts     []part
 }
 
+// say adds parts of one side, which may speak in several pieces.
+func (c *conversation) say(assistant bool, parts ...part) {
+	if n := len(c.messages); n > 0 && c.messages[n-1].assistant == assistant {
+		c.messages[n-1].parts = append(c.messages[n-1].parts, parts...)
+		return
+	}
+	c.messages = append(c.messages, message{assistant, parts})
+}
+
+// unanswered tells whether the model has not spoken yet.
+func (c *conversation) unanswered() bool {
+	return len(c.messages) < 2 && (len(c.messages) == 0 || !c.messages[0].assistant)
+}
+
 // Kinds of parts. Others are in the vendor's words and compared by digest.
 const (
 	textPart   = "text"

@@ -12,53 +12,65 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// The requests in testdata are real ones of Claude Code 2.1.197, shortened:
-// the same work done twice, in another directory and HOME, at another time.
+// The requests in testdata are real ones of the CLIs that their directories are
+// named for, shortened: the same work done twice, in another directory and
+// HOME, at another time.
 func TestTheSameWorkGivesTheSameTurn(t *testing.T) {
-	firsts, err := filepath.Glob("testdata/claude-2.1.197/*.first.json")
-	if err != nil || len(firsts) < 3 {
-		t.Fatalf("%v %v", firsts, err)
-	}
-	for _, first := range firsts {
-		t.Run(filepath.Base(first), func(t *testing.T) {
-			a := turnOf(t, first)
-			b := turnOf(t, strings.Replace(first, ".first.", ".second.", 1))
-			if a.Workdir == b.Workdir || a.Workdir == "" {
-				t.Errorf("working directories %q and %q", a.Workdir, b.Workdir)
-			}
-			a.Workdir, b.Workdir = "", ""
-			if d := cmp.Diff(a, b); d != "" {
-				t.Errorf("the second run differs:\n%s", d)
-			}
-			golden := strings.Replace(first, ".first.json", ".turn", 1)
-			got := a.key() + "\n"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got); d != "" {
-				t.Error(d)
-			}
-		})
+	for dir, d := range map[string]*dialect{
+		"claude-2.1.197": &messages, "codex-0.169.0": &responses, "opencode-1.18.33-responses": &responses,
+		"opencode-1.18.33-chat": &chat, "gemini-0.61.0": &generateContent,
+	} {
+		firsts, err := filepath.Glob(filepath.Join("testdata", dir, "*.first.json"))
+		if err != nil || len(firsts) < 2 {
+			t.Fatalf("%v %v", firsts, err)
+		}
+		for _, first := range firsts {
+			t.Run(dir+"/"+filepath.Base(first), func(t *testing.T) { sameTurn(t, d, first) })
+		}
 	}
 }
 
-func turnOf(t *testing.T, path string) *turn {
+func sameTurn(t *testing.T, d *dialect, first string) {
+	a := turnOf(t, d, first)
+	b := turnOf(t, d, strings.Replace(first, ".first.", ".second.", 1))
+	if title := a.Kind == "side"; a.Workdir == b.Workdir && !title || a.Workdir == "" && !title {
+		t.Errorf("working directories %q and %q", a.Workdir, b.Workdir)
+	}
+	a.Workdir, b.Workdir = "", ""
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Errorf("the second run differs:\n%s", diff)
+	}
+	golden := strings.Replace(first, ".first.json", ".turn", 1)
+	got := a.key() + "\n"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func turnOf(t *testing.T, d *dialect, path string) *turn {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := messages.readRequest(endpoint{}, data)
+	e := endpoint{}
+	if d == &generateContent {
+		e.model = "gemini-2.5-pro"
+	}
+	req, err := d.readRequest(e, data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, err := messages.readTurn(req)
+	turn, err := d.readTurn(req)
 	if err != nil {
 		t.Fatal(err)
 	}
