@@ -121,7 +121,7 @@ func GatewayVerdict(task Task, g GatewayView) (r Result, ok bool) {
 	case status < 400:
 		return Result{}, false
 	case status == 401, status == 403:
-		return fail(event.CauseAuth, fmt.Sprintf("the model's API refused the credential (HTTP %d)", status), authHint(task.Credential.Kind))
+		return fail(event.CauseAuth, fmt.Sprintf("the model's API refused the credential (HTTP %d)", status), authHint(g.API, task.Credential.Kind))
 	case status == 402, status == 400 && noMoney(g.Error):
 		return fail(event.CauseBudget, fmt.Sprintf("the account at the model's vendor can not pay (HTTP %d)", status),
 			"top up the account or raise its spending limit at the vendor, then run again")
@@ -166,6 +166,8 @@ func refusedByGateway(g GatewayView) (Result, bool) {
 	switch g.LastReason {
 	case "budget_exhausted":
 		return fail(event.CauseBudget, "raise max-cost-usd or max-tokens, or give the step less to do")
+	case "no_credit":
+		return fail(event.CauseBudget, "top up the account or raise its spending limit at the vendor, then run again")
 	case "auth":
 		return fail(event.CauseAuth, "`herd-runner doctor` says which credential is missing and how to get it")
 	case "replay_miss":
@@ -178,11 +180,19 @@ func refusedByGateway(g GatewayView) (Result, bool) {
 	return Result{}, false
 }
 
-func authHint(kind string) string {
-	if kind == "oauth" {
+func authHint(api, kind string) string {
+	name := "ANTHROPIC_API_KEY"
+	switch {
+	case api == APIOpenAI && kind == "oauth":
+		return "the ChatGPT login has expired or was revoked: run `codex login`, or set OPENAI_API_KEY"
+	case api == APIOpenAI:
+		name = "OPENAI_API_KEY"
+	case api == APIGemini:
+		name = "GEMINI_API_KEY"
+	case kind == "oauth":
 		return "the login has expired or was revoked: run `claude setup-token` and put the token in CLAUDE_CODE_OAUTH_TOKEN, or log in again with `claude`"
 	}
-	return "check ANTHROPIC_API_KEY in the environment herd-runner is started from; `herd-runner doctor` tests it"
+	return "check " + name + " in the environment herd-runner is started from; `herd-runner doctor` tests it"
 }
 
 // noMoney knows the two answers that come as a plain 400.

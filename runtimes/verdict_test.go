@@ -33,6 +33,8 @@ func TestGatewayVerdict(t *testing.T) {
 		{"400", runtimes.GatewayView{LastStatus: 400}, event.CauseExitCode},
 		{"400 no credit", runtimes.GatewayView{LastStatus: 400, Error: "Your credit balance is too low to access the API"}, event.CauseBudget},
 		{"401", runtimes.GatewayView{LastStatus: 401}, event.CauseAuth},
+		{"429 no credit", runtimes.GatewayView{LastStatus: 429, LastReason: "no_credit"}, event.CauseBudget},
+		{"400 bad key", runtimes.GatewayView{LastStatus: 400, LastReason: "auth"}, event.CauseAuth},
 		{"402", runtimes.GatewayView{LastStatus: 402}, event.CauseBudget},
 		{"403", runtimes.GatewayView{LastStatus: 403}, event.CauseAuth},
 		{"429", runtimes.GatewayView{LastStatus: 429, RetryAt: retry}, event.CauseRateLimited},
@@ -56,10 +58,13 @@ func TestGatewayVerdict(t *testing.T) {
 }
 
 func TestTheHintFollowsTheCredential(t *testing.T) {
-	for kind, want := range map[string]string{"oauth": "claude setup-token", "api-key": "ANTHROPIC_API_KEY"} {
-		got, _ := runtimes.GatewayVerdict(runtimes.Task{Credential: runtimes.Credential{Kind: kind}}, runtimes.GatewayView{LastStatus: 401})
-		if !strings.Contains(got.Hint, want) {
-			t.Errorf("%s: %q", kind, got.Hint)
+	for _, tt := range []struct{ api, kind, want string }{
+		{"anthropic", "oauth", "claude setup-token"}, {"anthropic", "api-key", "ANTHROPIC_API_KEY"},
+		{"openai", "oauth", "codex login"}, {"openai", "api-key", "OPENAI_API_KEY"}, {"gemini", "api-key", "GEMINI_API_KEY"},
+	} {
+		got, _ := runtimes.GatewayVerdict(runtimes.Task{Credential: runtimes.Credential{Kind: tt.kind}}, runtimes.GatewayView{API: tt.api, LastStatus: 401})
+		if !strings.Contains(got.Hint, tt.want) {
+			t.Errorf("%+v: %q", tt, got.Hint)
 		}
 	}
 }

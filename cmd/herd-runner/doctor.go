@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/herd-runner/herd-runner/internal/gateway"
-	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/sandbox/docker"
 )
@@ -61,7 +60,8 @@ func (a *App) doctorCommand() *cobra.Command {
 
 func (a *App) examine(ctx context.Context, dir string) []finding {
 	findings := a.examineEngine(ctx)
-	return append(findings, a.examineCredentials(ctx), a.examineDisk(dir), a.examineState(dir))
+	findings = append(findings, a.examineCredentials(ctx)...)
+	return append(findings, a.examineDisk(dir), a.examineState(dir))
 }
 
 func (a *App) examineEngine(ctx context.Context) []finding {
@@ -96,13 +96,29 @@ func (a *App) describeEngine(ctx context.Context, backend *docker.Backend) findi
 	return finding{ok: true, what: "engine", said: info.String()}
 }
 
-func (a *App) examineCredentials(ctx context.Context) finding {
+// examineCredentials wants one at least: which APIs a person uses is theirs to
+// say.
+func (a *App) examineCredentials(ctx context.Context) []finding {
 	home, _ := os.UserHomeDir()
-	c, err := gateway.FromEnvironment(a.Getenv, home)(ctx, runtimes.APIAnthropic)
-	if err != nil {
-		return finding{what: "credentials", said: err.Error(), advice: "without one, workflows with agents run only with --replay"}
+	source := gateway.FromEnvironment(a.Getenv, home)
+	var findings []finding
+	some := false
+	for _, api := range gateway.APIs() {
+		c, err := source(ctx, api)
+		some = some || err == nil
+		f := finding{what: "credentials", said: fmt.Sprintf("%s: %s from %s", api, c.Kind, c.Origin)}
+		if err != nil {
+			f.said = fmt.Sprintf("%s: %v", api, err)
+		}
+		findings = append(findings, f)
 	}
-	return finding{ok: true, what: "credentials", said: fmt.Sprintf("%s from %s", c.Kind, c.Origin)}
+	for i := range findings {
+		findings[i].ok = some
+	}
+	if !some {
+		findings[len(findings)-1].advice = "without one, workflows with agents run only with --replay"
+	}
+	return findings
 }
 
 func (a *App) examineDisk(dir string) finding {

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +115,94 @@ func TestBadOptions(t *testing.T) {
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+}
+
+func TestCredentialsOfOpenAIAndGemini(t *testing.T) {
+	home := t.TempDir()
+	login := filepath.Join(home, ".codex", "auth.json")
+	if err := os.MkdirAll(filepath.Dir(login), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	jwt := func(expires int64) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, expires)) + ".sig"
+	}
+	hour := jwt(time.Now().Add(time.Hour).Unix())
+	chatGPTLogin := func(token string) string {
+		return fmt.Sprintf(`{"OPENAI_API_KEY":null,"tokens":{"access_token":%q,"refresh_token":"never","account_id":"acc"}}`, token)
+	}
+	for _, tc := range []struct {
+		name, api string
+		env       map[string]string
+		file      string
+		want      Credential // but for the upstream
+		upstream  string
+		err       string
+	}{
+		{name: "key", api: "openai", env: map[string]string{"OPENAI_API_KEY": "k", "CODEX_API_KEY": "c"}, want: Credential{Kind: APIKey, Value: "k", Origin: "OPENAI_API_KEY"}},
+		{name: "Codex's key", api: "openai", env: map[string]string{"CODEX_API_KEY": "c"}, file: chatGPTLogin(hour), want: Credential{Kind: APIKey, Value: "c", Origin: "CODEX_API_KEY"}},
+		{name: "key of a login", api: "openai", file: `{"OPENAI_API_KEY":"f"}`, want: Credential{Kind: APIKey, Value: "f", Origin: login}},
+		{name: "ChatGPT login", api: "openai", file: chatGPTLogin(hour), want: Credential{Kind: OAuth, Value: hour, Origin: login, account: "acc"}, upstream: chatGPT},
+		{name: "expired", api: "openai", file: chatGPTLogin(jwt(1000)), err: "run `codex` once"},
+		{name: "no expiry to read", api: "openai", file: chatGPTLogin("opaque"), want: Credential{Kind: OAuth, Value: "opaque", Origin: login, account: "acc"}, upstream: chatGPT},
+		{name: "account that breaks out", api: "openai", file: strings.Replace(chatGPTLogin(hour), `"acc"`, `"a\r\nX: 1"`, 1), err: "control character"},
+		{name: "nothing in the file", api: "openai", file: `{"tokens":{}}`, err: "holds no Codex login"},
+		{name: "broken file", api: "openai", file: `{`, err: "codex login"},
+		{name: "no OpenAI", api: "openai", err: "set OPENAI_API_KEY"},
+		{name: "Gemini", api: "gemini", env: map[string]string{"GEMINI_API_KEY": "g", "GOOGLE_API_KEY": "h"}, want: Credential{Kind: APIKey, Value: "g", Origin: "GEMINI_API_KEY"}},
+		{name: "Google", api: "gemini", env: map[string]string{"GOOGLE_API_KEY": "h"}, want: Credential{Kind: APIKey, Value: "h", Origin: "GOOGLE_API_KEY"}},
+		{name: "no Gemini", api: "gemini", err: "set GEMINI_API_KEY"},
+		{name: "no such API", api: "cobol", err: `no API "cobol"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if err := os.RemoveAll(login); err != nil {
+				t.Fatal(err)
+			}
+			if tc.file != "" {
+				if err := os.WriteFile(login, []byte(tc.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := FromEnvironment(func(k string) string { return tc.env[k] }, home)(context.Background(), tc.api)
+			upstream := ""
+			if got.upstream != nil {
+				upstream, got.upstream = got.upstream.String(), nil
+			}
+			if tc.err == "" && (err != nil || got != tc.want || upstream != tc.upstream) || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Errorf("%+v %s %v", got, upstream, err)
+			}
+		})
+	}
+}
+
+// A ChatGPT login goes to ChatGPT, with its account, and nowhere else.
+func TestALoginIsBoundToItsPlace(t *testing.T) {
+	up := fakeUpstream(t, "")
+	place, err := url.Parse(up.URL + "/s/do=text/r/backend-api/codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	login := func(context.Context, string) (Credential, error) {
+		return Credential{Kind: OAuth, Value: realKey, Origin: "auth.json", upstream: place, account: "acc"}, nil
+	}
+	s := speeches()[1]
+	b := s.open(t, newGateway(t, Options{Credentials: login}), Limits{})
+	if got := s.post(b, s.ask("x", true)); got.status != 200 {
+		t.Fatalf("%+v", got)
+	}
+	if r := up.seen[0]; r.URL.Path != place.Path+"/responses" || r.Header.Get("Authorization") != "Bearer "+realKey || r.Header.Get("Chatgpt-Account-Id") != "acc" {
+		t.Errorf("%s %v", r.URL, r.Header)
+	}
+	elsewhere := []struct {
+		bases map[string]string
+		base  string
+	}{{at("https://proxy.example"), ""}, {nil, "https://proxy.example"}}
+	for _, e := range elsewhere {
+		g := newGateway(t, Options{Credentials: login, Upstreams: e.bases})
+		_, err := g.Open(SessionOptions{Lane: lane("a"), APIs: []string{"openai"}, BaseURL: e.base})
+		if err == nil || !strings.Contains(err.Error(), "not for proxy.example; set OPENAI_API_KEY") {
+			t.Errorf("%+v: %v", e, err)
 		}
 	}
 }
