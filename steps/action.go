@@ -157,25 +157,12 @@ func (f *frame) evalOutputs() error {
 
 // context gives the contexts of an action. secrets, needs and vars are not
 // there, as at GitHub: what an action shall have is given to it.
-func (f *frame) context(name string, s *scope) (v expr.Value, ok, own bool) {
+func (f *frame) context(name string) (v expr.Value, ok, own bool) {
 	switch name {
 	case "inputs":
 		return f.inputs, true, true
 	case "needs", "secrets", "vars":
 		return nil, false, true
-	case "github":
-		v, ok := s.run.Contexts(name, s.onHost)
-		github, isObject := v.(*expr.Object)
-		if !isObject {
-			return v, ok, true
-		}
-		root := s.run.Workspace.Root()
-		if w, _ := github.Get("workspace"); expr.String(w) != "" {
-			root = expr.String(w)
-		}
-		with := clone(github)
-		with.Set("action_path", path.Join(root, f.action.Dir))
-		return with, true, true
 	}
 	return nil, false, false
 }

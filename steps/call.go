@@ -51,6 +51,7 @@ func (r *run) runCall(ctx context.Context, n *workflow.Node) {
 			l.expire(out.Message)
 		}
 	}
+	l.idle = child.idle()
 	l.infrastructure = child.infrastructure()
 	if out.Usage != nil {
 		l.spend(*out.Usage)
@@ -155,6 +156,17 @@ func (r *run) cancelWith(parent *run, l *legState) (stop func()) {
 		close(done)
 		watch.Wait()
 	}
+}
+
+// idle says whether every job was skipped: then the job that calls the workflow
+// is skipped too, as at GitHub.
+func (r *run) idle() bool {
+	for _, st := range r.jobs {
+		if st.result != resultSkipped {
+			return false
+		}
+	}
+	return true
 }
 
 // infrastructure says whether a failure was the machine's.

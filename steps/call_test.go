@@ -70,6 +70,21 @@ jobs:
 `)}, map[string]string{"call": "failure", "call / a": "failure", "call / a/s": "failure", "call / b": "skipped", "call / c": "success", "call / c/s": "success",
 			"next": "skipped", "anyway": "success", "anyway/s": "success"}, nil},
 
+		{"where every called job is skipped so is the caller, and not where one ran", `
+jobs:
+  all: {uses: ./w.yml, with: {run: false}}
+  some: {uses: ./w.yml, with: {run: true}}
+  next: {needs: all, steps: [{id: s, run: echo}]}
+  then: {needs: some, steps: [{id: s, run: echo}]}
+  anyway: {needs: [all, some], if: "!cancelled()", steps: [{id: s, run: "echo ${{ needs.all.result }} ${{ needs.some.result }}"}]}
+`, map[string]string{"w.yml": called("inputs: {run: {type: boolean}}", `
+jobs:
+  a: {if: inputs.run, steps: [{id: s, run: echo}]}
+  b: {if: false, steps: [{id: s, run: echo}]}
+`)}, map[string]string{"all": "skipped", "all / a": "skipped", "all / b": "skipped", "next": "skipped",
+			"some": "success", "some / a": "success", "some / a/s": "success", "some / b": "skipped", "then": "success", "then/s": "success",
+			"anyway": "success", "anyway/s": "success"}, map[string]string{"anyway/s": "skipped success\n"}},
+
 		{"a caller that is skipped calls nothing", `
 jobs:
   call: {if: false, uses: ./w.yml}

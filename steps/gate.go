@@ -191,9 +191,13 @@ func matrixOf(legs []*legState) *expr.Array {
 	return list
 }
 
-// joinLegs: one failed leg fails the job; else one cancelled cancels it.
+// joinLegs: one failed leg fails the job; else one cancelled cancels it; where
+// all were skipped so is the job.
 func joinLegs(legs []*legState) string {
 	result := resultSuccess
+	if len(legs) > 0 && !slices.ContainsFunc(legs, func(l *legState) bool { return l.result != resultSkipped }) {
+		result = resultSkipped
+	}
 	for _, l := range legs {
 		switch l.result {
 		case resultFailure:

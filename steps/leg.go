@@ -44,6 +44,7 @@ type legState struct {
 	view           view
 	failed         bool // a step failed without continue-on-error
 	cancelHit      bool // a step was stopped or skipped by a cancel
+	idle           bool // every job of the workflow that it calls was skipped
 	infrastructure bool
 	usage          event.Usage
 	cleanupAt      time.Time // when the leg's clean-up steps must end; zero: not cancelled yet
@@ -247,6 +248,8 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 		outcome = resultCancelled
 	case l.failed:
 		outcome = resultFailure
+	case l.idle:
+		outcome = resultSkipped
 	}
 	sc := &scope{run: r, job: n.Job, leg: l, view: l.now(), status: status{success: outcome == resultSuccess, failure: outcome == resultFailure, cancelled: outcome == resultCancelled}}
 	r.evalOutputs(n, l, sc)

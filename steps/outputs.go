@@ -29,7 +29,7 @@ var commandFileVars = [...][2]string{
 }
 
 func (s *stepRun) commandFiles(info sandbox.Info) commandFiles {
-	return commandFiles{prefix: path.Join(info.Temp, fmt.Sprintf("_herd_%s_%d_", s.number(), s.attempt))}
+	return commandFiles{prefix: path.Join(info.Temp, fmt.Sprintf("_herd_%s_%d_", s.number(), max(1, s.attempt)))}
 }
 
 func (f commandFiles) path(name string) string { return f.prefix + name }

@@ -23,6 +23,7 @@ type scope struct {
 	// hostTemp makes and gives RUNNER_TEMP of a step on the host; nil outside of
 	// steps.
 	hostTemp func() string
+	step     *stepRun // what it is the scope of; nil: of a job
 	status   status
 	frame    *frame // the action that the step is of; nil: of a job
 }
@@ -31,7 +32,7 @@ func (s *scope) env() expr.Env { return expr.Env{Context: s.context, Function: s
 
 func (s *scope) context(name string) (expr.Value, bool) {
 	if s.frame != nil {
-		if v, ok, own := s.frame.context(name, s); own {
+		if v, ok, own := s.frame.context(name); own {
 			return v, ok
 		}
 	}
@@ -70,15 +71,12 @@ func (s *scope) context(name string) (expr.Value, bool) {
 			o.Set(k, m[k])
 		}
 		return o, true
-	default:
-		v, ok := s.run.Contexts(name, s.onHost)
-		if o, is := v.(*expr.Object); is && name == "runner" && s.onHost && s.hostTemp != nil {
-			o = clone(o)
-			o.Set("temp", s.hostTemp())
-			return o, ok
-		}
-		return v, ok
+	case "github":
+		return s.github()
+	case "runner":
+		return s.runner()
 	}
+	return s.run.Contexts(name, s.onHost)
 }
 
 func (s *scope) needs() *expr.Object {

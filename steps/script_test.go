@@ -70,6 +70,19 @@ jobs:
 jobs:
   a: {steps: [{id: s, shell: "sh -c \"cat '{0}'; printf ' %s' $1\" 'a \\\"b\\\"", run: hello}]}
 `, "hello \"b\""},
+		{"SEMANTICS 26: what differs between jobs and steps in github and runner", `
+jobs:
+  a:
+    steps:
+      - run: echo
+      - {id: s, env: {OUT: "${{ github.output }}"}, run: 'echo ${{ github.job }} ${{ github.action }} $GITHUB_ACTION; test ${{ github.env }} = $GITHUB_ENV && test $OUT = $GITHUB_OUTPUT && test ${{ github.step_summary }} = $GITHUB_STEP_SUMMARY && test ${{ runner.tool_cache }} = $RUNNER_TOOL_CACHE && test ${{ runner.temp }} = $RUNNER_TEMP && echo same'}
+`, "a s s\nsame\n"},
+		{"SEMANTICS 26: github.action of steps without an id", `
+jobs:
+  a:
+    env: {N: "${{ github.job }}"}
+    steps: [{run: echo}, {id: x, run: echo}, {run: "echo first=${{ github.action }} >> $GITHUB_ENV"}, {id: s, run: 'echo $first $N'}]
+`, "__run_2 a\n"},
 		{"mappings are inserted into env", `
 jobs:
   a: {env: {A: 1, "${{ insert }}": "${{ fromJSON('{A: 2, B: 3}') }}"}, steps: [{id: s, run: 'echo $A $B'}]}

@@ -62,7 +62,7 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 
 // live is a step from its condition to its outcome.
 func (s *stepRun) live(ctx context.Context) {
-	s.sc.onHost = s.staysOnHost()
+	s.sc.onHost, s.sc.step = s.staysOnHost(), s
 	s.sc.hostTemp = func() string { return s.hostTemp(ctx) }
 	if s.sc.status.cancelled {
 		s.cleanupAt = s.leg.cleanup(s.Now())
@@ -251,7 +251,7 @@ func (s *stepRun) name() string {
 }
 
 func (s *stepRun) info() *event.StepInfo {
-	info := &event.StepInfo{Kind: "run", Line: s.step.Pos.Line}
+	info := &event.StepInfo{Kind: "run", Line: s.step.Pos.Line, Number: s.number()}
 	if s.frame != nil {
 		info.Line = s.node.Step.Pos.Line
 	}
@@ -290,7 +290,9 @@ func (s *stepRun) processEnv(info sandbox.Info, own map[string]string) map[strin
 	}
 	maps.Copy(env, s.Env(info))
 	env["GITHUB_JOB"] = s.node.Job.ID
+	env["GITHUB_ACTION"] = s.actionName()
 	env["RUNNER_TEMP"] = info.Temp
+	env["RUNNER_TOOL_CACHE"] = toolCache(info.Temp)
 	env["GITHUB_WORKSPACE"] = info.Workdir
 	s.frame.env(env, info)
 	maps.Copy(env, own)

@@ -77,6 +77,9 @@ type StepInfo struct {
 	Engine  string `json:"engine,omitempty"`
 	Model   string `json:"model,omitempty"`
 	Line    int    `json:"line,omitempty"` // 1-based, in the workflow file
+	// Number is the step's place in its job, 1-based; "2.1" is the first step of
+	// the action that step 2 uses.
+	Number string `json:"number,omitempty"`
 }
 
 // BoxInfo is a started box.

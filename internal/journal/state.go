@@ -44,13 +44,14 @@ type JobState struct {
 	Status            Status
 	Started, Finished time.Time
 	Outcome           *event.Outcome
-	Condition         string // why it was skipped
-	Steps             []*StepState
+	Condition         string       // why it was skipped
+	Steps             []*StepState // in the order of the workflow
 }
 
 // StepState is one step of a leg.
 type StepState struct {
 	Job, ID, Name     string
+	JobName           string // what the person calls the job
 	Info              event.StepInfo
 	Box               *event.BoxInfo
 	Status            Status
@@ -206,12 +207,7 @@ func (f *Fold) addToStep(e event.Event) {
 		}
 		s.Status = Running
 		s.Attempts = max(s.Attempts, e.Attempt, 1)
-		if e.Name != "" {
-			s.Name = e.Name
-		}
-		if e.StepInfo != nil {
-			s.Info = *e.StepInfo
-		}
+		f.describe(s, e)
 	case event.StepRetry:
 		if e.Outcome != nil {
 			s.Retries = append(s.Retries, *e.Outcome)
@@ -220,6 +216,9 @@ func (f *Fold) addToStep(e event.Event) {
 	case event.StepFinished:
 		s.Status, s.Outcome, s.Finished = status(e.Outcome), e.Outcome, e.Time
 		s.Attempts = max(s.Attempts, e.Attempt)
+		if s.Started.IsZero() {
+			f.describe(s, e)
+		}
 		f.settle(s)
 	case event.BoxStarted:
 		s.Box = e.Box
@@ -235,6 +234,40 @@ func (f *Fold) addToStep(e event.Event) {
 	case event.Condition:
 		s.Condition = e.Text
 	}
+}
+
+// describe takes what the executor says of a step, and puts the step where it
+// stands in its job: steps at the same time may end in any order.
+func (f *Fold) describe(s *StepState, e event.Event) {
+	if e.Name != "" {
+		s.Name = e.Name
+	}
+	if e.StepInfo == nil {
+		return
+	}
+	s.Info = *e.StepInfo
+	steps := f.jobOf(s.Job).Steps
+	i := len(steps) - 1
+	for steps[i] != s {
+		i--
+	}
+	for ; i > 0 && comesBefore(s.Info.Number, steps[i-1].Info.Number); i-- {
+		steps[i-1], steps[i] = s, steps[i-1]
+	}
+}
+
+// comesBefore compares numbers of steps, such as 2.1 and 10; what has none stays
+// where it is.
+func comesBefore(a, b string) bool {
+	for a != "" && b != "" {
+		var x, y string
+		x, a, _ = strings.Cut(a, ".")
+		y, b, _ = strings.Cut(b, ".")
+		if x != y {
+			return len(x) < len(y) || len(x) == len(y) && x < y
+		}
+	}
+	return a == "" && b != ""
 }
 
 // settle takes the executor's sum for a finished step where it gives one, and
@@ -296,6 +329,7 @@ func (f *Fold) stepOf(e event.Event) *StepState {
 	}
 	f.steps[key] = s
 	j := f.jobOf(e.Job)
+	s.JobName = j.Name
 	j.Steps = append(j.Steps, s)
 	return s
 }

@@ -26,13 +26,13 @@ func Markdown(s journal.RunState) string {
 			took = Duration(st.Duration(now))
 		}
 		sign, _ := stepMark(st)
-		mdRow(&b, mdText(st.Job), mdText(st.Name), sign+" "+mdText(result(st.Status, st.Outcome)), took, tokensIn(st.Usage), tokensOut(st.Usage), Cost(st.Usage))
+		mdRow(&b, mdText(jobName(st)), mdText(stepName(st)), sign+" "+mdText(result(st.Status, st.Outcome)), took, tokensIn(st.Usage), tokensOut(st.Usage), Cost(st.Usage))
 	}
 	mdRow(&b, "**total**", "", "", Duration(s.Duration(now)), tokensIn(s.Usage), tokensOut(s.Usage), Cost(s.Usage))
 	mdFailures(&b, s)
 	for _, st := range s.Steps() {
 		if text := strings.TrimSpace(st.Summary); text != "" {
-			fmt.Fprintf(&b, "\n### %s\n\n%s\n", mdText(st.Job+" / "+st.Name), text)
+			fmt.Fprintf(&b, "\n### %s\n\n%s\n", mdText(jobName(st)+" / "+stepName(st)), text)
 		}
 	}
 	text := b.String()
@@ -50,7 +50,7 @@ func mdFailures(b *strings.Builder, s journal.RunState) {
 		if o == nil || o.Outcome != "failure" {
 			continue
 		}
-		fmt.Fprintf(b, "%s- **%s**", title, mdText(st.Job+" / "+st.Name))
+		fmt.Fprintf(b, "%s- **%s**", title, mdText(jobName(st)+" / "+stepName(st)))
 		title = ""
 		if at := place(s.Info.File, st.Info.Line); at != "" {
 			fmt.Fprintf(b, " (`%s`)", mdCode(at))

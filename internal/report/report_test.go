@@ -76,8 +76,8 @@ func script() []event.Event {
 		step(event.StepStarted, job, id, func(e *event.Event) { e.Name, e.StepInfo = name, &info })
 	}
 	add(event.Event{Type: event.RunStarted, Run: &event.RunInfo{ID: "20261121-084512-3f9a", Workflow: "Make it *green*", File: "ci.yml", Event: "push", Dir: "/project", Version: "v0"}})
-	add(event.Event{Type: event.JobStarted, Job: "build (1.26, linux)", Name: "build"})
-	add(event.Event{Type: event.JobStarted, Job: "fix", Name: "fix"})
+	add(event.Event{Type: event.JobStarted, Job: "build (1.26, linux)", Name: "build (1.26, linux)"})
+	add(event.Event{Type: event.JobStarted, Job: "fix", Name: "Fix it"})
 	begin("build (1.26, linux)", "compile", "Compile", event.StepInfo{Kind: "run", Line: 12})
 	begin("fix", "find", "Find the bug", event.StepInfo{Kind: "agent", Engine: "claude", Model: "sonnet", Line: 30})
 	output("build (1.26, linux)", "compile", "stdout", "ok   all good\nhalf ")

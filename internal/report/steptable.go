@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -37,7 +38,7 @@ func stepTable(s journal.RunState, p paint, now time.Time) string {
 
 func stepRow(st *journal.StepState, now time.Time) []cell {
 	sign, sgr := stepMark(st)
-	name := oneLine(st.Name, 40)
+	name := oneLine(stepName(st), 40)
 	if st.Attempts > 1 {
 		name += fmt.Sprintf(" (%d attempts)", st.Attempts)
 	}
@@ -46,10 +47,27 @@ func stepRow(st *journal.StepState, now time.Time) []cell {
 		took = Duration(st.Duration(now))
 	}
 	return []cell{
-		{text: oneLine(st.Job, labelMax)}, {text: name},
+		{text: oneLine(jobName(st), labelMax)}, {text: name},
 		{sign + " " + oneLine(result(st.Status, st.Outcome), 40), sgr},
 		{text: took}, {text: tokensIn(st.Usage)}, {text: tokensOut(st.Usage)}, {text: Cost(st.Usage)},
 	}
+}
+
+// jobName is the id of the step's job, and what the person calls it.
+func jobName(st *journal.StepState) string {
+	if st.JobName == "" || st.JobName == st.Job {
+		return st.Job
+	}
+	return st.Job + ": " + st.JobName
+}
+
+// stepName is what the person calls the step; a step of an action that has an id
+// alone is shown with those of the steps that use the action.
+func stepName(st *journal.StepState) string {
+	if strings.HasSuffix(st.ID, "/"+st.Name) {
+		return st.ID
+	}
+	return st.Name
 }
 
 func totals(s journal.RunState, now time.Time) [][]cell {

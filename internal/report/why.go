@@ -47,6 +47,9 @@ func (y Why) head(b *strings.Builder, p paint) {
 	name, status, outcome, line := y.Job.ID, y.Job.Status, y.Job.Outcome, 0
 	sign, sgr := mark(status)
 	kind := "job "
+	if y.Job.Name != "" && y.Job.Name != name {
+		name += ": " + y.Job.Name
+	}
 	if y.Step != nil {
 		kind, name, status, outcome, line = "step ", y.Step.Job+"/"+y.Step.ID, y.Step.Status, y.Step.Outcome, y.Step.Info.Line
 		sign, sgr = stepMark(y.Step)
