@@ -115,15 +115,19 @@ type Spec struct {
 	// Gateway serves one connection made in the box to Info.Gateway. It owns
 	// conn and returns when done. nil: nothing listens in the box.
 	Gateway func(conn net.Conn)
+	// Egress serves one connection made in the box to Info.Egress, the HTTP
+	// proxy of Network.Mode "allow", which needs it; other modes have none.
+	Egress func(conn net.Conn)
 }
 
 // Network is the box's view of the world.
 type Network struct {
 	// Mode is "none", "bridge", "host" or "allow".
 	Mode string
-	// Allow lists host patterns for Mode "allow".
-	Allow []string
 }
+
+// Closed says whether the box has no interface but loopback.
+func (n Network) Closed() bool { return n.Mode == "none" || n.Mode == "allow" }
 
 // Mount is a bind mount of a host path.
 type Mount struct {
@@ -231,8 +235,11 @@ type Info struct {
 	// Gateway is host:port of the model gateway as seen in the box; empty
 	// where Spec.Gateway is nil.
 	Gateway string
+	// Egress is host:port of the HTTP proxy that is the only way out, as seen
+	// in the box; empty where Spec.Network.Mode is not "allow".
+	Egress string
 	// Env is the base environment processes should build upon (the image's
-	// PATH, for one).
+	// PATH, for one; ProxyEnv where there is an Egress).
 	Env      map[string]string
 	OS, Arch string
 }

@@ -80,7 +80,9 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	// What ran in the leg's shared boxes must not meet the agent's work, nor
 	// see what comes after it.
 	defer s.leg.boxes.drop(ctx, s.run)
-	box, err := s.startBox(ctx, a, s.id(), model)
+	users := &occupants{}
+	users.enter(s)
+	box, err := s.startBox(ctx, a, s.id(), model, users)
 	if err != nil {
 		return boxFailed(err)
 	}

@@ -27,7 +27,7 @@ type legBoxes struct {
 // further step and is closed when the last has left it.
 type sharedBox struct {
 	sandbox.Box
-	users   int
+	users   *occupants
 	dropped bool
 	event   atomic.Bool // a step has ended here, so GITHUB_EVENT_PATH is there
 }
@@ -67,17 +67,18 @@ func (s *stepRun) useBox(ctx context.Context, a asked) (*sharedBox, error) {
 	defer boxes.mu.Unlock()
 	shared := boxes.open[key]
 	if shared == nil {
-		box, err := s.startBox(ctx, a, "", nil)
+		users := &occupants{}
+		box, err := s.startBox(ctx, a, "", nil, users)
 		if err != nil {
 			return nil, err
 		}
-		shared = &sharedBox{Box: box}
+		shared = &sharedBox{Box: box, users: users}
 		if boxes.open == nil {
 			boxes.open = map[string]*sharedBox{}
 		}
 		boxes.open[key] = shared
 	}
-	shared.users++
+	shared.users.enter(s)
 	return shared, nil
 }
 
@@ -97,14 +98,14 @@ func (s *stepRun) leaveBox(ctx context.Context, shared *sharedBox, broken bool) 
 	boxes := &s.leg.boxes
 	boxes.mu.Lock()
 	defer boxes.mu.Unlock()
-	shared.users--
+	empty := shared.users.leave(s)
 	for key, open := range boxes.open {
 		if broken && open == shared {
 			delete(boxes.open, key)
 			shared.dropped = true
 		}
 	}
-	if shared.dropped && shared.users == 0 {
+	if shared.dropped && empty {
 		s.closeLater(ctx, shared.Box)
 	}
 }
@@ -122,7 +123,8 @@ func (a asked) key() (string, error) {
 }
 
 // startBox starts a box. step is empty for one that the leg's run: steps share.
-func (s *stepRun) startBox(ctx context.Context, a asked, step string, model ModelSession) (sandbox.Box, error) {
+// users are those who will use it.
+func (s *stepRun) startBox(ctx context.Context, a asked, step string, model ModelSession, users *occupants) (sandbox.Box, error) {
 	backend, err := s.Backend(ctx, a.docker.Host)
 	if err != nil {
 		return nil, err
@@ -146,10 +148,23 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 	if model != nil && (a.docker.Network.Gateway == nil || *a.docker.Network.Gateway) {
 		spec.Gateway = model.Serve
 	}
+	var way EgressSession
+	if a.docker.Network.Mode == "allow" {
+		if way, err = s.openWay(a.docker.Network.Allow, users); err != nil {
+			return nil, err
+		}
+		spec.Egress = way.Serve
+	}
 	start := s.Now()
 	box, err := backend.Start(ctx, spec)
 	if err != nil {
+		if way != nil {
+			way.Close()
+		}
 		return nil, err
+	}
+	if way != nil {
+		box = guarded{box, way}
 	}
 	if a.docker.Host && step == "" {
 		return reusable{box, func() { s.Workspace.Reuse(layout, isOwnFile) }}, nil
@@ -204,7 +219,7 @@ func (b *legBoxes) letGo(ctx context.Context, r *run, which func(key string) boo
 		}
 		delete(b.open, key)
 		shared.dropped = true
-		if shared.users == 0 {
+		if shared.users.empty() {
 			r.closeLater(ctx, shared.Box)
 		}
 	}
@@ -229,7 +244,7 @@ func BoxSpec(d workflow.Docker, l sandbox.Layout, defaultImage string) sandbox.S
 		Image: d.Image, Pull: d.Pull,
 		Memory: d.Memory, CPUs: d.CPUs, CPUShares: d.CPUShares, CPUPeriod: d.CPUPeriod, CPUQuota: d.CPUQuota,
 		PidsLimit: d.PidsLimit, ShmSize: d.ShmSize,
-		Network:    sandbox.Network{Mode: d.Network.Mode, Allow: d.Network.Allow},
+		Network:    sandbox.Network{Mode: d.Network.Mode},
 		User:       d.User,
 		Mounts:     l.Mounts,
 		Env:        maps.Clone(l.Env),

@@ -53,6 +53,11 @@ type Options struct {
 	// and may be called again.
 	OpenModel func(run AgentRun) (ModelSession, func() error, error)
 
+	// OpenEgress opens the way out of one box whose network is the allow-list
+	// allow. asked is called for every request, possibly by several goroutines;
+	// what it returns is told how the request ended.
+	OpenEgress func(allow []string, asked func() func(event.EgressCall)) (EgressSession, error)
+
 	// AgentSecrets lets secrets into an agent's prompt and env; the operator's
 	// policy says so.
 	AgentSecrets bool

@@ -102,9 +102,6 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 	if d.Auth != "" && d.Auth != "gateway" {
 		c.add(c.step.Docker, fmt.Errorf("docker.auth: %q is not supported yet", d.Auth), "leave it out: the gateway keeps credentials out of the box")
 	}
-	if d.Network.Mode == "allow" {
-		c.add(c.step.Docker, errors.New("docker.network: allow-lists are not supported yet"), "use none (the model gateway still works) or bridge")
-	}
 	if d, err = c.authorize(d); err != nil {
 		c.add(c.step.Docker, err, report.Hint(err))
 	}

@@ -157,6 +157,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Authorize:    p.authorize,
 		Runtime:      p.pickRuntime,
 		OpenModel:    p.openModel,
+		OpenEgress:   p.openEgress(),
 		Sink:         sink,
 		Masker:       p.masker,
 		AgentSecrets: p.agentSecrets(),

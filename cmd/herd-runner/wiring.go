@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/herd-runner/herd-runner/internal/egress"
+	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/gateway"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/runtimes/claude"
@@ -179,6 +181,18 @@ func masked(source gateway.CredentialSource, masker *redact.Masker) gateway.Cred
 			masker.Add(c.Value)
 		}
 		return c, err
+	}
+}
+
+// openEgress opens the ways out of boxes with an allow-list.
+func (p *prepared) openEgress() func([]string, func() func(event.EgressCall)) (steps.EgressSession, error) {
+	proxy := egress.New(egress.Options{Private: p.policy.PrivateHost})
+	return func(allow []string, asked func() func(event.EgressCall)) (steps.EgressSession, error) {
+		list, err := egress.ParseList(allow)
+		if err != nil {
+			return nil, err
+		}
+		return proxy.Open(list, asked), nil
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	Output       Type = "output"        // Stream, Data: bytes of a step, not cut at lines
 	Agent        Type = "agent"         // Message
 	Exchange     Type = "exchange"      // Exchange
+	Egress       Type = "egress"        // Egress
 	Annotation   Type = "annotation"    // Note
 	Group        Type = "group"         // Text: title of a ::group::, empty for ::endgroup::
 	Summary      Type = "summary"       // Text: markdown of GITHUB_STEP_SUMMARY
@@ -52,6 +53,7 @@ type Event struct {
 	Box       *BoxInfo       `json:"box,omitempty"`
 	Message   *Message       `json:"message,omitempty"`
 	Exchange  *ModelCall     `json:"exchange,omitempty"`
+	Egress    *EgressCall    `json:"egress,omitempty"`
 	Note      *Note          `json:"note,omitempty"`
 	Condition *ConditionInfo `json:"condition,omitempty"`
 	Outcome   *Outcome       `json:"outcome,omitempty"`
@@ -143,6 +145,27 @@ type ModelCall struct {
 	StopReason string `json:"stop_reason,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 	Usage      Usage  `json:"usage"`
+}
+
+// EgressCall is one request of a box to the egress proxy. What a box can choose
+// in it is bounded: a host is a name or an address in its usual form.
+type EgressCall struct {
+	Method   string `json:"method"`         // "CONNECT", or that of plain HTTP
+	Host     string `json:"host,omitempty"` // empty where the request was not understood
+	Port     int    `json:"port,omitempty"`
+	Allowed  bool   `json:"allowed"`
+	Entry    string `json:"entry,omitempty"`   // of the list, that allowed it
+	Address  string `json:"address,omitempty"` // that was dialled
+	Status   int    `json:"status,omitempty"`  // of plain HTTP
+	Sent     int64  `json:"sent"`              // bytes to the server
+	Received int64  `json:"received"`          // bytes from the server
+	// Reason is why it was refused, or allowed and failed all the same; Message
+	// says so, Hint what would allow it.
+	Reason     string `json:"reason,omitempty"`
+	Message    string `json:"message,omitempty"`
+	Hint       string `json:"hint,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+	Count      int    `json:"count,omitempty"` // of the requests this sums up; 0: it is one
 }
 
 // Note is a message to the person, with a place where it has one.

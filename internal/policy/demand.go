@@ -36,6 +36,9 @@ func Demands(d workflow.Docker, paths Paths) ([]Demand, error) {
 	}
 	need(d.Host, "host", "docker: false, which runs steps without a container,")
 	need(d.Network.Mode == "host", "network-host", "docker.network: host")
+	for _, host := range privateEntries(d.Network.Allow) {
+		need(true, privatePrefix+host, fmt.Sprintf("%q in docker.network.allow, which is not of the internet,", host))
+	}
 	need(isRoot(d.User), "root", fmt.Sprintf("docker.user: %q", d.User))
 	vs, err := resolveVolumes(d.Volumes, paths)
 	if err != nil {

@@ -33,8 +33,14 @@ func (e *UnknownRuleError) Error() string {
 
 // Hint lists the rules there are.
 func (e *UnknownRuleError) Hint() string {
-	return "the rules are: " + strings.Join(simpleRules(), ", ") + ", volume:/PATH:ro, volume:/PATH:rw, env:NAME"
+	return "the rules are: " + strings.Join(simpleRules(), ", ") + ", volume:/PATH:ro, volume:/PATH:rw, network-private:HOST, env:NAME"
 }
+
+// privatePrefix begins the rule that lets boxes with an allow-list reach a host
+// at an address that is not of the internet.
+const privatePrefix = "network-private:"
+
+var hostPattern = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?$|^\[[0-9a-fA-F:.]+\]$`)
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -56,6 +62,12 @@ func parseRule(word string) (string, error) {
 			return "", &UnknownRuleError{word, "the path must be absolute, as in volume:/data:ro"}
 		}
 		return volumeRule(path, mode == "ro"), nil
+	}
+	if host, ok := strings.CutPrefix(word, privatePrefix); ok {
+		if !hostPattern.MatchString(host) {
+			return "", &UnknownRuleError{word, "expected a host without a port, as in network-private:registry.corp.example, network-private:*.corp.example or network-private:10.0.0.5"}
+		}
+		return strings.ToLower(word), nil
 	}
 	if name, ok := strings.CutPrefix(word, "env:"); ok {
 		if !envName.MatchString(name) {

@@ -55,6 +55,10 @@ func (t *Terminal) happening(e event.Event) {
 		if e.Exchange != nil {
 			t.exchange(v, *e.Exchange)
 		}
+	case event.Egress:
+		if e.Egress != nil && v != nil {
+			t.egress(v, e)
+		}
 	case event.RunFinished:
 		t.finishRun(e)
 	}

@@ -58,6 +58,7 @@ type stepView struct {
 	tail      []byte    // the end of its output
 	name      string
 	said      string // the last text of its agent
+	refusals  refusals
 }
 
 type failed struct {

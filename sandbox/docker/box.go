@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -44,7 +45,7 @@ func (x *box) start(ctx context.Context) error {
 		return fail(sandbox.KindConfig, "open the box's session", err)
 	}
 	switch {
-	case x.spec.Network.Mode == "none" && !x.spec.Keep: // what is joined does not stay
+	case x.spec.Network.Closed() && !x.spec.Keep: // what is joined does not stay
 		slot, err := b.slots.take(ctx, b, x.image.id)
 		if err != nil {
 			return err
@@ -119,7 +120,7 @@ func (x *box) run(ctx context.Context, req request) error {
 	}
 	verified := make(chan error, 1)
 	go func() { verified <- b.verify(ctx, id, req) }()
-	c, err := tunnel.Dial(ctx, streams, x.spec.Gateway)
+	c, err := tunnel.Dial(ctx, streams, tunnel.Services{Gateway: x.spec.Gateway, Egress: x.spec.Egress})
 	verr := <-verified
 	if err != nil {
 		return x.startFailed(ctx, err)
@@ -214,7 +215,7 @@ func (x *box) startFailed(ctx context.Context, err error) error {
 func (x *box) fillInfo() {
 	x.info = sandbox.Info{
 		Backend: "docker", ID: x.id, Image: x.image.name, Workdir: x.spec.Workdir,
-		Home: x.spec.Home, Temp: x.spec.Temp, Runner: runnerPath, Gateway: x.client.Gateway(),
+		Home: x.spec.Home, Temp: x.spec.Temp, Runner: runnerPath, Gateway: x.client.Gateway(), Egress: x.client.Egress(),
 		Env:    map[string]string{"PATH": sandbox.DefaultPath},
 		Reused: x.reused, Notices: x.notices,
 	}
@@ -228,9 +229,10 @@ func (x *box) fillInfo() {
 			x.info.Env[k] = v
 		}
 	}
-	for k, v := range x.spec.Env {
-		x.info.Env[k] = v
+	if x.info.Egress != "" {
+		maps.Copy(x.info.Env, sandbox.ProxyEnv(x.info.Egress))
 	}
+	maps.Copy(x.info.Env, x.spec.Env)
 	x.info.OS, x.info.Arch = x.client.Platform()
 }
 
@@ -353,7 +355,7 @@ func (x *box) gone(clean bool) {
 	switch {
 	case x.slot != nil:
 		b.slots.give(b, x.slot, clean)
-	case x.spec.Network.Mode == "none":
+	case x.spec.Network.Closed():
 		b.slots.noteEnded()
 	}
 	b.mu.Lock()

@@ -153,6 +153,9 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	if _, err := plan(spec, b.place("")); err != nil {
 		return nil, err
 	}
+	if (spec.Network.Mode == "allow") != (spec.Egress != nil) {
+		return nil, badSpec("network \"allow\", and no other, comes with an egress proxy")
+	}
 	select {
 	case b.starts <- struct{}{}:
 		defer func() { <-b.starts }()

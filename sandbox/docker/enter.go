@@ -149,7 +149,7 @@ func (b *Backend) wake(ctx context.Context, x Listed, gone func(string)) (stop f
 	}
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	client, err := tunnel.Dial(starting, streams, nil)
+	client, err := tunnel.Dial(starting, streams, tunnel.Services{})
 	stop = func() error {
 		defer s.release()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)

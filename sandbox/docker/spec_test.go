@@ -114,7 +114,6 @@ func TestPlanRefuses(t *testing.T) {
 		"is root":                  {User: "0:0"},
 		"\"1000:0\" is root":       {User: "1000:0"},
 		"expected numbers":         {User: "root"},
-		"not there yet":            {Network: sandbox.Network{Mode: "allow", Allow: []string{"a.b"}}},
 		"is not known":             {Network: sandbox.Network{Mode: "hots"}},
 		"ports need network":       {Network: sandbox.Network{Mode: "none"}, Ports: []string{"80"}},
 		"must not be negative":     {Memory: -1},

@@ -1,13 +1,12 @@
 // Package guest is what runs inside a box as process 1: it starts processes
 // for the runner, reaps, ends whole trees, and carries connections to the
-// gateway. The runner's side of the tunnel is package tunnel. Its imports are
+// gateway and the egress proxy. The runner's side of the tunnel is package tunnel. Its imports are
 // few: it is started with every box.
 package guest
 
 import (
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -70,15 +69,15 @@ func serve(conn io.ReadWriteCloser, around func(start func())) error {
 	}
 	s := &server{
 		session: session, group: table.NewGroup(), memory: findMemory(),
-		procs: map[uint64]*process{}, gatewaySlots: make(chan struct{}, maxGatewayConns),
+		procs: map[uint64]*process{},
 	}
 	stop := reapOn(table)
 	var wg sync.WaitGroup
 	wg.Go(func() { wire.Heartbeat(session) })
 	err = s.accept(&wg)
 	_ = session.Close()
-	if s.listener != nil {
-		_ = s.listener.Close()
+	for _, v := range s.services {
+		_ = v.listener.Close()
 	}
 	killAll(s.group)
 	stop()
@@ -90,9 +89,7 @@ type server struct {
 	session  *yamux.Session
 	group    *proc.Group
 	memory   memory
-	listener net.Listener
-
-	gatewaySlots chan struct{}
+	services []*service
 
 	mu    sync.Mutex
 	procs map[uint64]*process
@@ -111,8 +108,8 @@ func (s *server) accept(wg *sync.WaitGroup) error {
 		}
 		return err
 	}
-	if s.listener != nil {
-		wg.Go(func() { s.serveGateway(wg) })
+	for _, v := range s.services {
+		wg.Go(func() { s.offer(v, wg) })
 	}
 	wg.Go(func() {
 		s.control(r)
@@ -141,12 +138,8 @@ func (s *server) greet(control *yamux.Stream) (*wire.Reader, error) {
 	mine.Seccomp, mine.NoNewPrivs, mine.CapEff = confinement()
 	if hello.Version != wire.Version {
 		mine.Problem = fmt.Sprintf("the guest speaks version %d, the runner %d", wire.Version, hello.Version)
-	} else if hello.Gateway {
-		if err := s.listen(); err != nil {
-			mine.Problem = fmt.Sprintf("listen for the gateway: %v", err)
-		} else {
-			mine.GatewayAddr = s.listener.Addr().String()
-		}
+	} else if err := s.listen(hello, &mine); err != nil {
+		mine.Problem = fmt.Sprintf("listen in the box: %v", err)
 	}
 	return r, wire.WriteJSON(control, wire.FrameHello, mine)
 }

@@ -50,7 +50,7 @@ func TestPreflightRefusesWhatTheHostCanNotKeep(t *testing.T) {
 	b := host.New(host.Options{})
 	for _, spec := range []sandbox.Spec{
 		{Network: sandbox.Network{Mode: "none"}},
-		{Network: sandbox.Network{Mode: "allow", Allow: []string{"example.com"}}},
+		{Network: sandbox.Network{Mode: "allow"}},
 		{Workdir: "/no/such/directory"},
 	} {
 		if err := b.Preflight(t.Context(), []sandbox.Spec{spec}); err == nil {

@@ -109,6 +109,10 @@ func (s *sink) masked(e event.Event) event.Event {
 		msg.CallID, msg.Parent, msg.SessionID = m.String(msg.CallID), m.String(msg.Parent), m.String(msg.SessionID)
 		msg.Input = maskedJSON(m, msg.Input)
 	})
+	e.Egress = masked(e.Egress, func(c *event.EgressCall) {
+		c.Method, c.Host, c.Entry = m.String(c.Method), m.String(c.Host), m.String(c.Entry)
+		c.Message, c.Hint = m.String(c.Message), m.String(c.Hint)
+	})
 	e.Exchange = masked(e.Exchange, func(c *event.ModelCall) {
 		c.Path, c.Model = m.String(c.Path), m.String(c.Model)
 		c.Reason, c.StopReason = m.String(c.Reason), m.String(c.StopReason)

@@ -50,7 +50,7 @@ func hostile(t *testing.T, hello wire.Hello, gateway func(net.Conn), process fun
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	c, err := tunnel.Dial(ctx, a, gateway)
+	c, err := tunnel.Dial(ctx, a, tunnel.Services{Gateway: gateway})
 	if err == nil {
 		t.Cleanup(func() { c.Close(context.Background()) })
 	}
@@ -145,7 +145,7 @@ func TestAGuestThatSaysNothingIsGivenUp(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, b) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := tunnel.Dial(ctx, a, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := tunnel.Dial(ctx, a, tunnel.Services{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,7 +5,6 @@ package tunnel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,9 +18,16 @@ import (
 	"github.com/herd-runner/herd-runner/sandbox/internal/wire"
 )
 
-// maxGatewayConns bounds the connections of one box served at the same time;
+// maxConns bounds the connections of one box to one service at the same time;
 // more are cut.
-const maxGatewayConns = 256
+const maxConns = 256
+
+// Services are what the box reaches through the tunnel. One that is nil is not
+// there.
+type Services struct {
+	// Gateway and Egress serve one connection each call and own it.
+	Gateway, Egress func(net.Conn)
+}
 
 // Client speaks to one guest. It is safe for concurrent use.
 type Client struct {
@@ -38,8 +44,8 @@ type Client struct {
 }
 
 // Dial greets the guest at the other end of conn, which it owns from then on,
-// also when it fails. gateway may be nil. ctx bounds the greeting.
-func Dial(ctx context.Context, conn io.ReadWriteCloser, gateway func(net.Conn)) (*Client, error) {
+// also when it fails. ctx bounds the greeting.
+func Dial(ctx context.Context, conn io.ReadWriteCloser, services Services) (*Client, error) {
 	session, err := yamux.Client(conn, wire.Config())
 	if err != nil {
 		_ = conn.Close()
@@ -47,7 +53,7 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, gateway func(net.Conn)) 
 	}
 	c := &Client{session: session}
 	stop := context.AfterFunc(ctx, func() { _ = session.Close() })
-	err = c.greet(gateway != nil)
+	err = c.greet(services)
 	if !stop() { // the session is closed, or will be in a moment
 		err = fmt.Errorf("the guest did not answer: %w", context.Cause(ctx))
 	}
@@ -56,11 +62,11 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, gateway func(net.Conn)) 
 		return nil, err
 	}
 	c.wg.Go(func() { wire.Heartbeat(session) })
-	c.wg.Go(func() { c.accept(gateway) })
+	c.wg.Go(func() { c.accept(services) })
 	return c, nil
 }
 
-func (c *Client) greet(gateway bool) error {
+func (c *Client) greet(services Services) error {
 	control, err := c.session.OpenStream()
 	if err != nil {
 		return err
@@ -69,7 +75,7 @@ func (c *Client) greet(gateway bool) error {
 	if _, err := control.Write([]byte{wire.StreamControl}); err != nil {
 		return err
 	}
-	if err := wire.WriteJSON(control, wire.FrameHello, wire.Hello{Version: wire.Version, Gateway: gateway}); err != nil {
+	if err := wire.WriteJSON(control, wire.FrameHello, wire.Hello{Version: wire.Version, Gateway: services.Gateway != nil, Egress: services.Egress != nil}); err != nil {
 		return err
 	}
 	if err := wire.NewReader(control).ReadJSON(wire.FrameHello, wire.MaxMessage, &c.hello); err != nil {
@@ -80,8 +86,10 @@ func (c *Client) greet(gateway bool) error {
 		return fmt.Errorf("the guest can not work: %.500q", h.Problem)
 	case h.Version != wire.Version:
 		return fmt.Errorf("the guest speaks version %d, the runner %d", h.Version, wire.Version)
-	case gateway && !loopback(h.GatewayAddr):
+	case services.Gateway != nil && !loopback(h.GatewayAddr):
 		return fmt.Errorf("the guest names %.100q as the gateway's address", h.GatewayAddr)
+	case services.Egress != nil && !loopback(h.EgressAddr):
+		return fmt.Errorf("the guest names %.100q as the egress proxy's address", h.EgressAddr)
 	}
 	return nil
 }
@@ -93,6 +101,9 @@ func loopback(addr string) bool {
 
 // Gateway is host:port in the box.
 func (c *Client) Gateway() string { return c.hello.GatewayAddr }
+
+// Egress is host:port in the box.
+func (c *Client) Egress() string { return c.hello.EgressAddr }
 
 // Platform is what the guest was built for.
 func (c *Client) Platform() (os, arch string) { return c.hello.OS, c.hello.Arch }
@@ -140,41 +151,61 @@ func (c *Client) breakOff(err error) error {
 	return err
 }
 
-// accept serves the guest's streams, all of which are for the gateway.
-func (c *Client) accept(gateway func(net.Conn)) {
-	slots := make(chan struct{}, maxGatewayConns)
+// service is one of Services at work.
+type service struct {
+	serve func(net.Conn)
+	slots chan struct{}
+}
+
+// accept serves the guest's streams, all of which are for a service.
+func (c *Client) accept(services Services) {
+	by := map[byte]service{}
+	for kind, serve := range map[byte]func(net.Conn){wire.StreamGateway: services.Gateway, wire.StreamEgress: services.Egress} {
+		if serve != nil {
+			by[kind] = service{serve, make(chan struct{}, maxConns)}
+		}
+	}
+	greetings := make(chan struct{}, maxConns)
 	for {
 		stream, err := c.session.AcceptStream()
 		if err != nil {
 			return
 		}
-		if gateway == nil {
-			_ = stream.Close()
-			_ = c.breakOff(errors.New("a connection to a gateway that is not there"))
-			return
-		}
 		select {
-		case slots <- struct{}{}:
+		case greetings <- struct{}{}:
 		default:
 			_ = stream.Close()
 			continue
 		}
 		c.wg.Go(func() {
-			defer func() { <-slots }()
 			defer stream.Close()
-			var kind [1]byte
-			_ = stream.SetReadDeadline(time.Now().Add(30 * time.Second))
-			if _, err := io.ReadFull(stream, kind[:]); err != nil {
+			kind, err := kindOf(stream)
+			<-greetings
+			if err != nil {
 				return
 			}
-			if kind[0] != wire.StreamGateway {
-				_ = c.breakOff(fmt.Errorf("a stream of kind %q", kind[0]))
+			s, ok := by[kind]
+			if !ok {
+				_ = c.breakOff(fmt.Errorf("a stream of kind %q", kind))
 				return
 			}
-			_ = stream.SetReadDeadline(time.Time{})
-			gateway(stream)
+			select {
+			case s.slots <- struct{}{}:
+				defer func() { <-s.slots }()
+			default:
+				return
+			}
+			s.serve(stream)
 		})
 	}
+}
+
+func kindOf(stream *yamux.Stream) (byte, error) {
+	var kind [1]byte
+	_ = stream.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_, err := io.ReadFull(stream, kind[:])
+	_ = stream.SetReadDeadline(time.Time{})
+	return kind[0], err
 }
 
 // signal sends Stop or Kill. The tunnel's end is noticed elsewhere.

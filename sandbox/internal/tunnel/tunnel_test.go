@@ -67,14 +67,14 @@ func (backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c, err := tunnel.Dial(ctx, conn{out, in}, spec.Gateway)
+	c, err := tunnel.Dial(ctx, conn{out, in}, tunnel.Services{Gateway: spec.Gateway, Egress: spec.Egress})
 	if err != nil {
 		_ = in.Close()
 		_ = cmd.Wait()
 		return nil, &sandbox.Error{Kind: sandbox.KindStart, Op: "start guest", Err: err}
 	}
 	b := &box{client: c, cmd: cmd, closed: make(chan struct{}, 1), info: sandbox.Info{
-		Backend: "tunnel", Workdir: spec.Workdir, Temp: spec.Temp, Runner: os.Args[0], Gateway: c.Gateway(),
+		Backend: "tunnel", Workdir: spec.Workdir, Temp: spec.Temp, Runner: os.Args[0], Gateway: c.Gateway(), Egress: c.Egress(),
 		Env: map[string]string{"PATH": sandbox.DefaultPath},
 	}}
 	b.info.OS, b.info.Arch = c.Platform()

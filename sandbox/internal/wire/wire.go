@@ -1,6 +1,6 @@
 // Package wire is the language between the runner and the guest in a box: one
 // multiplexed stream, on it a control stream, one stream per process and one
-// per connection to the gateway.
+// per connection to the gateway or the egress proxy.
 //
 // Every stream begins with a byte that says what it is. Then come frames: a
 // byte for the kind, four for the length (big endian), the payload. Whoever
@@ -26,6 +26,7 @@ const (
 	StreamControl byte = 'C' // opened by the runner, first
 	StreamProcess byte = 'P' // opened by the runner
 	StreamGateway byte = 'G' // opened by the guest; raw bytes follow
+	StreamEgress  byte = 'E' // the same
 )
 
 // The kinds of frames.
@@ -63,10 +64,12 @@ const headerSize = 5
 // Hello opens the control stream on both sides.
 type Hello struct {
 	Version int
-	// Gateway asks the guest to listen for gateway connections.
+	// Gateway and Egress ask the guest to listen for such connections.
 	Gateway bool `json:",omitempty"`
-	// GatewayAddr is where the guest listens.
+	Egress  bool `json:",omitempty"`
+	// GatewayAddr and EgressAddr are where the guest listens.
 	GatewayAddr string `json:",omitempty"`
+	EgressAddr  string `json:",omitempty"`
 	OS, Arch    string `json:",omitempty"`
 	// Seccomp, NoNewPrivs and CapEff are the guest's lines of
 	// /proc/self/status: what really holds, told before anything else runs
