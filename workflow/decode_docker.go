@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/workflow/expr"
@@ -185,8 +186,7 @@ func valueAt(v *Value, x expr.Value) *Value {
 	return out
 }
 
-var allowName = pattern(`^(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*(:[0-9]{1,5})?$`)
-var allowIPv6 = pattern(`^\[[0-9a-f:.]+\](:[0-9]{1,5})?$`)
+var allowName = pattern(`^(\*\.)?[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
 
 // allow reads the names a box may reach: whole labels, `*.` only in front.
 func (d *decoder) allow(v *Value) []string {
@@ -194,13 +194,38 @@ func (d *decoder) allow(v *Value) []string {
 	for _, it := range d.list("allow", v) {
 		s, isText := it.x.(string)
 		name := strings.TrimSuffix(strings.ToLower(s), ".")
-		if !isText || len(name) > 253 || !allowName().MatchString(name) && !allowIPv6().MatchString(name) {
+		if !isText || !isAllowed(name) {
 			d.fail(it.at, "write github.com, \"*.npmjs.org\" or host:port, without scheme and path", "%s is no host name", kindName(it.x))
 			continue
 		}
 		list = append(list, name)
 	}
 	return list
+}
+
+// isAllowed says whether name is a host, with a port or without. What ends in a
+// number must be an address: some programs read "127.1" or "0x7f.1" as one.
+func isAllowed(name string) bool {
+	host, port := name, ""
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, ']') {
+		host, port = name[:i], name[i+1:]
+		if strings.Trim(port, "0123456789") != "" || !isPort(port) {
+			return false
+		}
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+		return err == nil && addr.Is6() && addr.Zone() == ""
+	}
+	if len(host) > 253 || !allowName().MatchString(host) {
+		return false
+	}
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	if strings.Trim(last, "0123456789") != "" && !strings.HasPrefix(last, "0x") {
+		return true
+	}
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 var userIDs = pattern(`^[0-9]{1,10}:[0-9]{1,10}$`)

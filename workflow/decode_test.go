@@ -35,6 +35,7 @@ func TestDecodeDocker(t *testing.T) {
 		{yaml: "{network: none}", want: Docker{Network: Network{Mode: "none"}}},
 		{yaml: "{network: {allow: [github.com, '*.npmjs.org', 'a.b:8443'], gateway: false}}", want: Docker{Network: Network{Mode: "allow", Allow: []string{"github.com", "*.npmjs.org", "a.b:8443"}, Gateway: &no}}},
 		{yaml: "{network: {allow: []}}", want: Docker{Network: Network{Mode: "allow", Allow: []string{}}}},
+		{yaml: "{network: {allow: ['10.0.0.1', '[2001:db8::1]:8443', 'xn--bcher-kva.example', 'Example.COM.']}}", want: Docker{Network: Network{Mode: "allow", Allow: []string{"10.0.0.1", "[2001:db8::1]:8443", "xn--bcher-kva.example", "example.com"}}}},
 		{yaml: "{network: {gateway: false}}", want: Docker{Network: Network{Mode: "none", Gateway: &no}}},
 		{yaml: `{network: "${{ vars.mode }}"}`, want: Docker{Network: Network{Mode: "host"}}},
 		{yaml: `{network: "${{ vars.net }}"}`, want: Docker{Network: Network{Mode: "allow", Allow: []string{"example.com"}}}},
@@ -123,5 +124,13 @@ func TestDecodeRetryAndWorkspace(t *testing.T) {
 	}
 	if r, err := DecodeRuntime(nil, evalVars); err != nil || r.Type != "" {
 		t.Error(r, err)
+	}
+}
+
+func TestAllowRefusesWhatIsNoHost(t *testing.T) {
+	for _, entry := range []string{"127.1", "a.0x7f", "2130706433", "*.10.0.0.1", "a.b:0", "a.b:65536", "a.b:x", "a.b:1x", "[::1", "[fe80::1%eth0]", "[1.2.3.4]", "*", "a*.b", "https://a.b", "a.b/c", "a b", "-a.b"} {
+		if isAllowed(entry) {
+			t.Errorf("%q is taken", entry)
+		}
 	}
 }

@@ -41,7 +41,7 @@ func boxBlocks() []block {
 			dk("cpu-period", number(), "100000", "Microseconds, 1000 to 1000000."),
 			dk("cpu-quota", number(), "50000", "Microseconds of each period, from 1000."),
 			dk("pids-limit", number(), "200", "Processes and threads, at most."),
-			dk("network", either(oneOf("none", "bridge", "host"), in("network")), "none", "`bridge`, `none` (no network but the model gateway), `host`, or the hosts that may be reached (not there yet)."),
+			dk("network", either(oneOf("none", "bridge", "host"), in("network")), "none", "`bridge`, `none` (no network but the model gateway), `host`, or the hosts that may be reached, see [network.md](network.md)."),
 			dk("user", filled(), `"1000:1000"`, "uid:gid, or `root`."),
 			dk("volumes", either1, "[./cache:/cache:ro]", "`host:container[:ro|rw]`."),
 			dk("tmpfs", either(oneOrMore(filled()), mapOf(size)), "[/scratch:size=64m]", "Directories in memory."),

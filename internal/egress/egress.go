@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,8 +62,10 @@ func New(o Options) *Proxy {
 }
 
 func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
-	// The dot keeps the search domains of this machine out.
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", name+".")
+	if strings.Contains(name, ".") {
+		name += "." // keeps the search domains of this machine out
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
 func dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {

@@ -390,7 +390,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"never":       {with(func(s *sandbox.Spec) { s.Image, s.Pull = "no.such.registry.invalid/x", "never" }), sandbox.KindImage, "docker pull"},
 		"image name":  {with(func(s *sandbox.Spec) { s.Image = "Not An Image" }), sandbox.KindConfig, ""},
 		"source":      {with(func(s *sandbox.Spec) { s.Mounts[0].Source = "/no/such/dir" }), sandbox.KindAccess, ""},
-		"allow":       {with(func(s *sandbox.Spec) { s.Network.Mode = "allow" }), sandbox.KindConfig, ""},
+		"network":     {with(func(s *sandbox.Spec) { s.Network.Mode = "hots" }), sandbox.KindConfig, ""},
 	} {
 		var serr *sandbox.Error
 		if err := b.Preflight(t.Context(), []sandbox.Spec{tc.spec}); !errors.As(err, &serr) || serr.Kind != tc.kind || !strings.Contains(serr.Advice, tc.hint) {
@@ -407,6 +407,10 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Error(err)
 	}
 	var serr *sandbox.Error
+	unguarded := with(func(s *sandbox.Spec) { s.Network.Mode = "allow" })
+	if _, err := b.Start(t.Context(), unguarded); !errors.As(err, &serr) || serr.Kind != sandbox.KindConfig {
+		t.Errorf("an allow-list without its proxy: got %v", err)
+	}
 	pulled := with(func(s *sandbox.Spec) { s.Image = "127.0.0.1:1/none/such:1" })
 	if _, err := b.Start(t.Context(), pulled); !errors.As(err, &serr) || serr.Kind != sandbox.KindImage {
 		t.Errorf("pull: got %v", err)
