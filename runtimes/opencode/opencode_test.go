@@ -1,0 +1,24 @@
+package opencode
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/herd-runner/herd-runner/runtimes/runtimetest"
+)
+
+func TestRuntime(t *testing.T) {
+	read := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	runtimetest.Run(t, New(), runtimetest.Fixtures{
+		Success: read("ok.jsonl"),
+		Result:  `{"type":"step_finish","sessionID":"ses_e0456e118ffeJBLAyiERUv1vJD","part":{"type":"step-finish","reason":"stop"}}`,
+		Session: session,
+	})
+}
