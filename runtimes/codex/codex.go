@@ -25,7 +25,7 @@ func (Runtime) Describe() runtimes.Description {
 		Name:   "codex",
 		Type:   runtimes.TypeCLI,
 		Engine: "codex",
-		API:    "openai",
+		API:    runtimes.APIOpenAI,
 		Features: []runtimes.Feature{
 			runtimes.FeatureOutputSchema,
 			runtimes.FeatureResume,

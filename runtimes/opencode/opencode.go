@@ -25,7 +25,7 @@ func (Runtime) Describe() runtimes.Description {
 		Name:   "opencode",
 		Type:   runtimes.TypeCLI,
 		Engine: "opencode",
-		API:    "openai",
+		API:    runtimes.APIOpenAI,
 		Features: []runtimes.Feature{
 			runtimes.FeatureResume,
 			runtimes.FeatureFork,
