@@ -30,7 +30,7 @@ func boxBlocks() []block {
 			rt("output-schema", either(mapOf(free()), filled()), "{type: object, properties: {tests: {type: array}}}", "A JSON Schema of an object: the answer is data, and each property an output."),
 			rt("env", mapOf(text()), "{A: b}", "Variables of the agent's process."),
 			rt("args", either1, "[--verbose]", "Further flags of the agent's program."),
-			rt("base-url", filled(), "https://example.com/v1", "Where the vendor's API is; not there yet."),
+			rt("base-url", filled(), "https://example.com/v1", "Where the API is instead of its vendor's place, for endpoints that speak the same one. Your credential goes there: needs `--allow base-url:URL`."),
 		}},
 		{name: "docker", title: "`docker`", doc: "Short forms: `docker: IMAGE`, and `docker: false` for the host, which the operator must allow.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{run: a, docker: {%s}}]}}\n", keys: []key{
 			dk("image", filled(), "node:22", "The image."),

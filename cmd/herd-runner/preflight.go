@@ -113,10 +113,8 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 func (c *stepCheck) agent() (engine string) {
 	r, err := workflow.DecodeRuntime(c.step.Runtime, c.eval)
 	if err == nil {
-		for key, said := range map[string]bool{"session": r.Session != "", "base-url": r.BaseURL != ""} {
-			if said {
-				c.add(c.step.Runtime, fmt.Errorf("runtime.%s is not supported yet", key), "remove it")
-			}
+		if r.Session != "" {
+			c.add(c.step.Runtime, errors.New("runtime.session is not supported yet"), "remove it")
 		}
 		cfg := steps.RuntimeConfig(r)
 		rt, err := c.pickRuntime(cfg)

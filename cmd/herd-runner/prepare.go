@@ -331,7 +331,11 @@ func (p *prepared) agentSecrets() bool {
 	return ok
 }
 
+// pickRuntime also asks the policy: a credential goes to where base-url says.
 func (p *prepared) pickRuntime(cfg runtimes.Config) (runtimes.Runtime, error) {
+	if err := p.policy.Check(policy.BaseURLDemands(cfg.BaseURL)); err != nil {
+		return nil, err
+	}
 	rt, err := p.runtimes.Pick(cfg)
 	if err != nil {
 		return nil, err

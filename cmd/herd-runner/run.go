@@ -42,7 +42,7 @@ type runFlags struct {
 	dir, job                                          string
 	inputs, secrets, vars, allow                      []string
 	inputsFile, secretFile, envFile, event, eventName string
-	replay, record                                    string
+	replay, record, replayOrRecord                    string
 	maxParallel, maxAgents                            int
 	dryRun, json, verbose                             bool
 	summaryFile, resultFile, policyFile               string
@@ -76,6 +76,7 @@ func (a *App) runCommand() *cobra.Command {
 	fl.StringVar(&f.policyFile, "policy", "", "policy file (default: policy.yml in the user's configuration directory)")
 	fl.StringVar(&f.replay, "replay", "", "answer model requests from the cassettes in this directory")
 	fl.StringVar(&f.record, "record", "", "record model requests into this directory")
+	fl.StringVar(&f.replayOrRecord, "replay-or-record", "", "replay the steps that are recorded in this directory, record the others")
 	fl.IntVar(&f.maxParallel, "max-parallel", max(2, runtime.NumCPU()), "run: steps at the same time")
 	fl.IntVar(&f.maxAgents, "max-agents", defaultMaxAgents(), "agent steps at the same time")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan; start nothing")
@@ -90,6 +91,9 @@ func (a *App) runCommand() *cobra.Command {
 func (a *App) run(ctx context.Context, file string, f runFlags) error {
 	if f.maxParallel < 1 || f.maxAgents < 1 {
 		return problem("--max-parallel and --max-agents must be at least 1")
+	}
+	if f.replayOrRecord != "" && f.replay+f.record != "" {
+		return problem("--replay-or-record stands alone: it replays what is recorded and records the rest")
 	}
 	if f.replay != "" && f.record != "" {
 		return problem("--replay and --record cannot stand together: a replay asks no model that could be recorded")

@@ -163,6 +163,8 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 	switch {
 	case p.flags.replay != "":
 		o.Mode, o.Dir = gateway.Replay, under(p.dir, p.flags.replay)
+	case p.flags.replayOrRecord != "":
+		o.Mode, o.Dir = gateway.ReplayOrRecord, under(p.dir, p.flags.replayOrRecord)
 	case p.flags.record != "":
 		o.Mode, o.Dir = gateway.Record, under(p.dir, p.flags.record)
 	}
@@ -200,10 +202,11 @@ func (p *prepared) openEgress() func([]string, func() func(event.EgressCall)) (s
 // openModel opens the gateway's session for one attempt of an agent step.
 func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func() error, error) {
 	s, err := p.gateway.Open(gateway.SessionOptions{
-		Lane:   gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
-		Limits: gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens},
-		APIs:   run.APIs,
-		Emit:   run.Emit,
+		Lane:    gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
+		Limits:  gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens},
+		APIs:    run.APIs,
+		BaseURL: run.Config.BaseURL,
+		Emit:    run.Emit,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -12,6 +12,8 @@ const (
 	Live   Mode = "live"
 	Record Mode = "record"
 	Replay Mode = "replay"
+	// ReplayOrRecord replays the lanes that are recorded and records the rest.
+	ReplayOrRecord Mode = "replay-or-record"
 )
 
 // Lane files the exchanges of one agent step attempt in a cassette.

@@ -37,7 +37,7 @@ func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.active.Done()
 	d, e, served := recognise(s.dialects, r.Method, r.URL.Path)
 	x := &exchange{s: s, w: w, r: r, dialect: d, started: s.gw.clock()}
-	x.call = event.ModelCall{Method: cutText(r.Method, 32), Path: cutText(r.URL.Path, 256), Mode: string(s.gw.mode)}
+	x.call = event.ModelCall{Method: cutText(r.Method, 32), Path: cutText(r.URL.Path, 256), Mode: string(s.mode)}
 	x.call.Usage.CostKnown = true
 	if no := x.strange(); no != nil {
 		x.refuse(*no)

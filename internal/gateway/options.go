@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -65,7 +66,7 @@ type Gateway struct {
 	timeouts    Timeouts
 	redact      func(string) string
 	clock       func() time.Time
-	cassette    *cassette // Replay only; read-only
+	cassette    *cassette // Replay and ReplayOrRecord only; read-only
 	sessions    sessionSet
 }
 
@@ -94,13 +95,15 @@ func New(o Options) (*Gateway, error) {
 		g.clock = time.Now
 	}
 	switch {
-	case g.mode != Live && g.mode != Record && g.mode != Replay:
-		return nil, fmt.Errorf("gateway mode %q: expected live, record or replay", g.mode)
+	case !slices.Contains([]Mode{Live, Record, Replay, ReplayOrRecord}, g.mode):
+		return nil, fmt.Errorf("gateway mode %q: expected live, record, replay or replay-or-record", g.mode)
 	case g.mode != Replay && g.credentials == nil:
 		return nil, errors.New("gateway: no source of credentials")
 	case g.mode != Live && g.dir == "":
 		return nil, fmt.Errorf("gateway: mode %s needs a cassette directory", g.mode)
-	case g.mode == Replay:
+	case g.mode == ReplayOrRecord && !exists(g.dir):
+		g.cassette = &cassette{dir: g.dir}
+	case g.mode == ReplayOrRecord, g.mode == Replay:
 		c, err := readCassette(g.dir)
 		if err != nil {
 			return nil, err
@@ -160,6 +163,12 @@ func (g *Gateway) Preflight(ctx context.Context, apis []string, lanes ...Lane) e
 			}
 		}
 		return nil
+	case ReplayOrRecord:
+		missing := func(l Lane) bool { return g.cassette.lanes[l] == nil }
+		if !slices.ContainsFunc(lanes, missing) {
+			return nil // what else is needed shows when a step starts
+		}
+		fallthrough
 	case Record:
 		if err := os.MkdirAll(g.dir, 0o755); err != nil {
 			return fmt.Errorf("make cassette directory: %w", err)
@@ -174,18 +183,15 @@ func (g *Gateway) Preflight(ctx context.Context, apis []string, lanes ...Lane) e
 	}
 	var errs []error
 	for _, api := range apis {
-		_, err := g.credential(ctx, api)
+		_, err := g.credentials(ctx, api)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// credential is the real one, or in Replay a placeholder: nothing leaves.
-func (g *Gateway) credential(ctx context.Context, api string) (Credential, error) {
-	if g.mode == Replay {
-		return Credential{Kind: APIKey, Value: "replay", Origin: "replay"}, nil
-	}
-	return g.credentials(ctx, api)
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // Close ends all sessions and idle upstream connections.

@@ -161,6 +161,6 @@ func (m *miss) explain(lane Lane, agent string, t *turn) string {
 	if was.Kind != t.Kind {
 		change = fmt.Sprintf("(recorded kind %s, asked %s)\n%s", was.Kind, t.Kind, change)
 	}
-	return fmt.Sprintf("herd-runner: replay of %s: the request is not in the cassette. Change the step back, or record it again with --record. Nearest is %s:\n%s",
+	return fmt.Sprintf("herd-runner: replay of %s: the request is not in the cassette. Change the step back, or record it again with --record (or remove its directory and use --replay-or-record). Nearest is %s:\n%s",
 		who, m.nearest.file, change)
 }

@@ -427,3 +427,46 @@ func TestManySessionsAtOnce(t *testing.T) {
 		all.Wait()
 	}
 }
+
+func TestReplayOrRecord(t *testing.T) {
+	up := fakeUpstream(t, replayScenarios)
+	dir := filepath.Join(t.TempDir(), "cassettes")
+	run := func(steps ...string) int {
+		before := up.requests()
+		g := newGateway(t, Options{Mode: ReplayOrRecord, Dir: dir, Upstreams: at(up.URL)})
+		for _, step := range steps {
+			if err := g.Preflight(context.Background(), APIs()[:1], lane(step)); err != nil {
+				t.Fatal(err)
+			}
+			b := openBox(t, g, lane(step), Limits{})
+			for _, a := range converse(b, step, "ok") {
+				if a.status != 200 {
+					t.Errorf("%s: %+v", step, a)
+				}
+			}
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return up.requests() - before
+	}
+	if n := run("alpha"); n != 2 {
+		t.Errorf("nothing was recorded, %d requests went out", n)
+	}
+	if n := run("alpha"); n != 0 {
+		t.Errorf("all was recorded, %d requests went out", n)
+	}
+	if n := run("alpha", "beta"); n != 2 {
+		t.Errorf("beta was not recorded, %d requests went out", n)
+	}
+	// What was recorded is not asked anew, whatever it is asked.
+	g := newGateway(t, Options{Mode: ReplayOrRecord, Dir: dir, Upstreams: at(up.URL), Credentials: FromEnvironment(func(string) string { return "" }, t.TempDir())})
+	b := openBox(t, g, lane("alpha"), Limits{})
+	if got := b.post(turnBody("alpha, but louder")); got.status != 400 || !strings.Contains(got.body, "remove") {
+		t.Errorf("%+v", got)
+	}
+	err := g.Preflight(context.Background(), APIs()[:1], lane("alpha"), lane("gamma"))
+	if err == nil || !strings.Contains(err.Error(), "ANTHROPIC_API_KEY") {
+		t.Errorf("what is to be recorded needs a credential: %v", err)
+	}
+}

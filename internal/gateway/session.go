@@ -24,6 +24,7 @@ const keepAlive = 10 * time.Minute
 // opens nothing else and dies with it. Safe for concurrent use.
 type Session struct {
 	gw         *Gateway
+	mode       Mode // Live, Record or Replay
 	lane       Lane
 	dialects   []*dialect
 	base       *url.URL // in place of the APIs' own; nil: those
@@ -64,7 +65,7 @@ type SessionOptions struct {
 // Open starts a session. In Replay it fails where the cassette has no such
 // lane. The caller closes the session.
 func (g *Gateway) Open(o SessionOptions) (*Session, error) {
-	s := &Session{gw: g, lane: o.Lane, limits: o.Limits, emit: o.Emit, dialects: speaking(o.APIs)}
+	s := &Session{gw: g, mode: g.modeOf(o.Lane), lane: o.Lane, limits: o.Limits, emit: o.Emit, dialects: speaking(o.APIs)}
 	if len(s.dialects) == 0 {
 		return nil, fmt.Errorf("the model gateway speaks none of the APIs %q, only %s", o.APIs, strings.Join(APIs(), ", "))
 	}
@@ -79,7 +80,7 @@ func (g *Gateway) Open(o SessionOptions) (*Session, error) {
 	if err := s.identify(o.APIs); err != nil {
 		return nil, err
 	}
-	switch g.mode {
+	switch s.mode {
 	case Record:
 		var err error
 		if s.recorder, err = newRecorder(g.dir, o.Lane, s.scrubber); err != nil {
@@ -98,6 +99,17 @@ func (g *Gateway) Open(o SessionOptions) (*Session, error) {
 		return nil, errors.New("gateway: closed")
 	}
 	return s, nil
+}
+
+// modeOf tells what is done with the exchanges of a lane.
+func (g *Gateway) modeOf(l Lane) Mode {
+	switch {
+	case g.mode != ReplayOrRecord:
+		return g.mode
+	case g.cassette.lanes[l] != nil:
+		return Replay
+	}
+	return Record
 }
 
 // rebase takes the session's own base URL.
@@ -142,10 +154,13 @@ func (s *Session) identify(apis []string) error {
 	return nil
 }
 
-// realCredential is the one to use now. One that is good for a single place is
+// realCredential is the one to use now, in Replay a placeholder. One that is good for a single place is
 // not sent to any other.
 func (s *Session) realCredential(ctx context.Context, v *vendor) (Credential, error) {
-	cred, err := s.gw.credential(ctx, v.api)
+	if s.mode == Replay { // nothing leaves
+		return Credential{Kind: APIKey, Value: "replay", Origin: "replay"}, nil
+	}
+	cred, err := s.gw.credentials(ctx, v.api)
 	if err != nil || cred.upstream == nil {
 		return cred, err
 	}

@@ -53,6 +53,15 @@ func Demands(d workflow.Docker, paths Paths) ([]Demand, error) {
 	return ds, nil
 }
 
+// BaseURLDemands gives the rule that a runtime's base-url needs: the operator's
+// credential for the API goes there. Empty: none.
+func BaseURLDemands(base string) []Demand {
+	if base == "" {
+		return nil
+	}
+	return []Demand{{"base-url:" + base, fmt.Sprintf("runtime.base-url: %s, to which your credential would go,", base)}}
+}
+
 func what(v workflow.Volume, path string) string {
 	text := fmt.Sprintf("the volume %q", v.Source)
 	if filepath.Clean(v.Source) != path {

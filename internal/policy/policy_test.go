@@ -29,12 +29,13 @@ allow:
   - "volume:/data/../data/:ro"
   - auth:env
 `)
-	p, err := Load(path, []string{"host", "volume:/x", "env:GOPROXY"})
+	p, err := Load(path, []string{"host", "volume:/x", "env:GOPROXY", "base-url:https://Models.example/v1/"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for rule, want := range map[string]string{
 		"root": path, "host": "--allow", "auth:env": path, "volume:/data:ro": path, "volume:/x:rw": "--allow", "volume:/x": "--allow", "env:GOPROXY": "--allow",
+		"base-url:https://models.example/v1": "--allow", "base-url:https://models.example/v1/": "--allow", "base-url:https://models.example": "", "base-url:http://models.example/v1": "",
 		"volume:/data:rw": "", "volume:/data": "", "volume:/data/sub:ro": "", "volume:/x:ro": "", "auth:mount": "", "privileged": "", "env:OTHER": "", "env:goproxy": "", "nonsense": "", "": "",
 	} {
 		if by, ok := p.Allows(rule); by != want || ok != (want != "") {
@@ -68,6 +69,8 @@ func TestLoadErrors(t *testing.T) {
 		{"everything", "", []string{"*"}, `there is no rule "*"`},
 		{"relative volume", "", []string{"volume:data:ro"}, "the path must be absolute"},
 		{"no name", "", []string{"env:"}, "expected the name of an environment variable"},
+		{"no URL", "", []string{"base-url:models.example/v1"}, "expected a URL"},
+		{"a URL with a password", "", []string{"base-url:https://a:b@models.example"}, "expected a URL"},
 		{"unknown key", "alow: [host]", nil, `unknown field "alow"`},
 		{"twice", "allow: [host]\nallow: [root]", nil, `"allow" already defined`},
 		{"not a list", "allow: {host: true}", nil, "expected `allow: [rules]`"},

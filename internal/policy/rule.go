@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -33,7 +34,7 @@ func (e *UnknownRuleError) Error() string {
 
 // Hint lists the rules there are.
 func (e *UnknownRuleError) Hint() string {
-	return "the rules are: " + strings.Join(simpleRules(), ", ") + ", volume:/PATH:ro, volume:/PATH:rw, network-private:HOST, env:NAME"
+	return "the rules are: " + strings.Join(simpleRules(), ", ") + ", volume:/PATH:ro, volume:/PATH:rw, network-private:HOST, base-url:URL, env:NAME"
 }
 
 // privatePrefix begins the rule that lets boxes with an allow-list reach a host
@@ -74,6 +75,14 @@ func parseRule(word string) (string, error) {
 			return "", &UnknownRuleError{word, "expected the name of an environment variable, as in env:GOPROXY"}
 		}
 		return word, nil
+	}
+	if base, ok := strings.CutPrefix(word, "base-url:"); ok {
+		u, err := url.Parse(base)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return "", &UnknownRuleError{word, "expected a URL without user and query, as in base-url:https://models.example/v1"}
+		}
+		u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+		return "base-url:" + strings.TrimRight(u.String(), "/"), nil
 	}
 	return "", &UnknownRuleError{Word: word}
 }
