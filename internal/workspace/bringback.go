@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -70,18 +68,6 @@ func (m manifest) bringBack(clone, project string) (Report, error) {
 	return rep, nil
 }
 
-// gitPart gives the path up to its first part that is .git in any spelling that
-// some file system takes for it; empty where there is none.
-func gitPart(name string) string {
-	for i, part := range strings.Split(name, "/") {
-		base := strings.ToLower(strings.TrimRight(part, ". "))
-		if base == ".git" || base == "git~1" {
-			return strings.Join(strings.Split(name, "/")[:i+1], "/")
-		}
-	}
-	return ""
-}
-
 // skipGit leaves out a change inside a .git, once for each.
 func (r *Report) skipGit(name string) {
 	if !slices.ContainsFunc(r.Notices, func(n string) bool { return strings.HasPrefix(n, fmt.Sprintf("%q ", name)) }) {
@@ -114,11 +100,11 @@ func (m manifest) take(rep *Report, src, dst *os.Root, name string, e entry) {
 			err = dst.Remove(name)
 		}
 		if err == nil {
-			err = copyFile(src, dst, name, e)
+			err = copyFile(src, name, dst, name, e)
 		}
 	case e.mode&fs.ModeSymlink != 0:
-		if !staysInside(name, e.link) {
-			rep.skip(name, fmt.Sprintf("the symbolic link to %q leads out of the project", e.link))
+		if why := unfitLink(name, e.link); why != "" {
+			rep.skip(name, why)
 			return
 		}
 		if _, statErr := dst.Lstat(name); statErr == nil {
@@ -183,14 +169,4 @@ func (m manifest) removeGone(rep *Report, dst *os.Root, seen map[string]bool) {
 		}
 		rep.Changed = append(rep.Changed, name)
 	}
-}
-
-// staysInside says whether a symbolic link at name leads to a place inside the
-// project by its text alone.
-func staysInside(name, link string) bool {
-	if filepath.IsAbs(link) {
-		return false
-	}
-	target := path.Join(path.Dir(name), link)
-	return filepath.IsLocal(target)
 }

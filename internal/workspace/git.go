@@ -26,12 +26,16 @@ func (w *Workspace) privateGit() ([]sandbox.Mount, error) {
 		private := filepath.Join(w.runDir, "git")
 		return []sandbox.Mount{{Source: private, Target: BoxDir + "/.git"}}, w.makeDirs(private)
 	}
-	common := dir
-	if b, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
-		common = resolve(dir, strings.TrimSpace(string(b)))
-	}
+	common := commonDir(dir)
 	private := filepath.Join(w.runDir, "git")
-	mounts, err := w.fillGit(private, dir, common)
+	stores := objectStores(filepath.Join(common, "objects"))
+	if err := fillGit(private, dir, common); err != nil {
+		return nil, err
+	}
+	if err := writeAlternates(private, inBox(stores)); err != nil {
+		return nil, err
+	}
+	mounts, err := w.lend(stores)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +93,16 @@ func (w *Workspace) gitMountpoint() error {
 	return nil
 }
 
+// commonDir is where the refs and objects of a repository are; of a linked
+// worktree they are the main one's.
+func commonDir(gitDir string) string {
+	b, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
+	if err != nil {
+		return gitDir
+	}
+	return resolve(gitDir, strings.TrimSpace(string(b)))
+}
+
 func readGitFile(name string) (string, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -108,29 +122,16 @@ func resolve(base, p string) string {
 	return filepath.Join(base, p)
 }
 
-// fillGit writes the private repository and gives the read-only mounts of the
-// real object stores.
-func (w *Workspace) fillGit(private, gitDir, common string) ([]sandbox.Mount, error) {
+// fillGit writes a private repository with the refs, HEAD and index of the real
+// one, and a configuration of its own.
+func fillGit(private, gitDir, common string) error {
 	for _, d := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags", "hooks", "info"} {
 		if err := os.MkdirAll(filepath.Join(private, d), 0o755); err != nil {
-			return nil, err
+			return err
 		}
-	}
-	var mounts []sandbox.Mount
-	var alternates strings.Builder
-	for i, store := range objectStores(filepath.Join(common, "objects")) {
-		target := boxObjects
-		if i > 0 {
-			target += "-" + strconv.Itoa(i)
-		}
-		mounts = append(mounts, sandbox.Mount{Source: store, Target: target, ReadOnly: true})
-		alternates.WriteString(target + "\n")
-	}
-	if err := os.WriteFile(filepath.Join(private, "objects/info/alternates"), []byte(alternates.String()), 0o644); err != nil {
-		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(private, "config"), []byte(privateConfig(common)), 0o644); err != nil {
-		return nil, err
+		return err
 	}
 	for _, f := range []struct{ from, name string }{{gitDir, "HEAD"}, {gitDir, "index"}, {common, "packed-refs"}, {common, "shallow"}, {common, "info/exclude"}} {
 		b, err := os.ReadFile(filepath.Join(f.from, f.name))
@@ -138,13 +139,53 @@ func (w *Workspace) fillGit(private, gitDir, common string) ([]sandbox.Mount, er
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := os.WriteFile(filepath.Join(private, f.name), b, 0o644); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return mounts, copyRefs(filepath.Join(common, "refs"), filepath.Join(private, "refs"))
+	return copyRefs(filepath.Join(common, "refs"), filepath.Join(private, "refs"))
+}
+
+// lend gives the read-only mounts through which a box borrows from object
+// stores. Where a store borrows itself, what it says of that is for this machine.
+func (w *Workspace) lend(stores []string) ([]sandbox.Mount, error) {
+	var mounts []sandbox.Mount
+	for i, target := range inBox(stores) {
+		mounts = append(mounts, sandbox.Mount{Source: stores[i], Target: target, ReadOnly: true})
+		if _, err := os.Stat(filepath.Join(stores[i], alternates)); err != nil {
+			continue
+		}
+		empty := filepath.Join(w.runDir, "boxes", "no-alternates")
+		if err := w.makeDirs(filepath.Dir(empty)); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(empty, nil, 0o644); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, sandbox.Mount{Source: empty, Target: target + "/" + alternates, ReadOnly: true})
+	}
+	return mounts, nil
+}
+
+// inBox is where boxes see object stores.
+func inBox(stores []string) []string {
+	list := make([]string, len(stores))
+	for i := range stores {
+		list[i] = boxObjects
+		if i > 0 {
+			list[i] += "-" + strconv.Itoa(i)
+		}
+	}
+	return list
+}
+
+// alternates is the file in an object store that names those it borrows from.
+const alternates = "info/alternates"
+
+func writeAlternates(private string, stores []string) error {
+	return os.WriteFile(filepath.Join(private, "objects", alternates), []byte(strings.Join(stores, "\n")+"\n"), 0o644)
 }
 
 // objectStores are the object directories of a repository: its own and, where
@@ -152,7 +193,7 @@ func (w *Workspace) fillGit(private, gitDir, common string) ([]sandbox.Mount, er
 func objectStores(objects string) []string {
 	stores := []string{objects}
 	for i := 0; i < len(stores) && len(stores) < 16; i++ {
-		b, err := os.ReadFile(filepath.Join(stores[i], "info/alternates"))
+		b, err := os.ReadFile(filepath.Join(stores[i], alternates))
 		if err != nil {
 			continue
 		}
@@ -173,17 +214,20 @@ func isDir(name string) bool {
 	return err == nil && st.IsDir()
 }
 
-// privateConfig keeps what says how objects are stored and nothing else of the
+// objectConfig keeps what says how objects are stored and nothing else of the
 // real configuration: the rest may name programs to run.
-func privateConfig(common string) string {
-	c := "[core]\n\tbare = false\n\tlogallrefupdates = true\n\tfilemode = true\n"
-	version := "0"
+func objectConfig(common string) string {
 	b, _ := os.ReadFile(filepath.Join(common, "config"))
 	if strings.Contains(strings.ToLower(string(b)), "objectformat = sha256") {
-		version = "1"
-		c += "[extensions]\n\tobjectformat = sha256\n"
+		return "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n"
 	}
-	return c + "[core]\n\trepositoryformatversion = " + version + "\n[user]\n\tname = herd-runner\n\temail = herd-runner@localhost\n"
+	return "[core]\n\trepositoryformatversion = 0\n"
+}
+
+// privateConfig is the configuration of a box's repository.
+func privateConfig(common string) string {
+	return objectConfig(common) + "[core]\n\tbare = false\n\tlogallrefupdates = true\n\tfilemode = true\n" +
+		"[user]\n\tname = herd-runner\n\temail = herd-runner@localhost\n"
 }
 
 func copyRefs(from, to string) error {
@@ -215,10 +259,14 @@ func (w *Workspace) giveTree(dir string) error {
 	if os.Getuid() != 0 {
 		return nil
 	}
+	return chownTree(dir, w.uid, w.gid)
+}
+
+func chownTree(dir string, uid, gid int) error {
 	return filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(name, w.uid, w.gid)
+		return os.Lchown(name, uid, gid)
 	})
 }

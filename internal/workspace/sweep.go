@@ -9,8 +9,31 @@ import (
 
 // Sweep removes what killed runs have left in their directories, which are those
 // below runs for which dead says so. A clone is kept: the work of its agents
-// never came back to the project, and the notices say where it lies.
+// never came back to the project, and the notices say where it lies. Clones of isolated
+// workspaces go: what they hold was not finished.
 func Sweep(runs string, dead func(id string) bool) (notices []string, err error) {
+	notices, err = sweepRuns(runs, dead)
+	return notices, errors.Join(err, sweepClones(filepath.Join(filepath.Dir(runs), clonesDir), dead))
+}
+
+// sweepClones removes the clones of killed runs but those that are kept.
+func sweepClones(dir string, dead func(id string) bool) error {
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	errs := []error{err}
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		if _, err := os.Lstat(filepath.Join(name, keptName)); err == nil || !e.IsDir() || !dead(e.Name()) {
+			continue
+		}
+		errs = append(errs, os.RemoveAll(name))
+	}
+	return errors.Join(errs...)
+}
+
+func sweepRuns(runs string, dead func(id string) bool) (notices []string, err error) {
 	entries, err := os.ReadDir(runs)
 	if os.IsNotExist(err) {
 		return nil, nil

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/herd-runner/herd-runner/sandbox"
 )
@@ -35,6 +37,10 @@ type Options struct {
 	// Boxes says that some step runs in a box. Without it the steps work in
 	// Project itself and nothing is prepared.
 	Boxes bool
+	// Keep leaves the workspaces apart from the project where they are.
+	Keep bool
+	// Now is the clock of the commits that are made; nil: the machine's.
+	Now func() time.Time
 	// Later leaves all that looks at the project to Prepare: the run may have to
 	// wait for another that works in it.
 	Later bool
@@ -58,6 +64,16 @@ type Workspace struct {
 	gitOnce sync.Once
 	git     []sandbox.Mount
 	gitErr  error
+
+	keep       bool
+	now        func() time.Time
+	slugs      map[string]bool // of the clones, in lower case
+	clones     string          // the directory that clones are in
+	clonesOnce sync.Once
+	clonesErr  error
+	store      *store
+	storeOnce  sync.Once
+	storeErr   error
 }
 
 // Open prepares the workspace. A project that belongs to root is copied to a
@@ -71,8 +87,15 @@ func Open(o Options) (*Workspace, error) {
 	if project, err = filepath.EvalSymlinks(project); err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)
 	}
-	w := &Workspace{project: project, runDir: o.RunDir, root: project, isolated: o.Boxes, later: o.Later}
+	w := &Workspace{project: project, runDir: o.RunDir, root: project, isolated: o.Boxes, later: o.Later, keep: o.Keep, now: o.Now}
+	if w.now == nil {
+		w.now = time.Now
+	}
 	if !o.Boxes {
+		w.uid, w.gid = os.Getuid(), os.Getgid()
+		if user := w.gitUser(); user != nil {
+			w.uid, w.gid = int(user.Uid), int(user.Gid)
+		}
 		return w, nil
 	}
 	if w.uid, w.gid, err = owner(project); err != nil {
@@ -131,37 +154,44 @@ func (w *Workspace) Root() string { return w.root }
 
 // Box prepares the layout of one box (see steps.Workspace).
 func (w *Workspace) Box(mode, leg, step string) (sandbox.Layout, error) {
-	w.mu.Lock()
-	w.boxes++
-	n := w.boxes
-	w.mu.Unlock()
+	n := w.nextBox()
 	switch mode {
 	case "host":
 		return w.hostLayout(n, leg, step)
 	case "shared", "ro":
 	default:
-		return sandbox.Layout{}, fmt.Errorf("workspace: %q is not supported yet; use shared or ro", mode)
-	}
-	dir := filepath.Join(w.runDir, "boxes", strconv.Itoa(n))
-	home, temp := w.home(leg, step, filepath.Join(dir, "home")), filepath.Join(dir, "temp")
-	if err := w.makeDirs(home, temp); err != nil {
-		return sandbox.Layout{}, err
+		return sandbox.Layout{}, fmt.Errorf("workspace: a box cannot have the mode %q", mode)
 	}
 	w.gitOnce.Do(func() { w.git, w.gitErr = w.privateGit() })
 	if w.gitErr != nil {
 		return sandbox.Layout{}, fmt.Errorf("workspace: private .git: %w", w.gitErr)
 	}
-	l := sandbox.Layout{
+	l, err := w.boxLayout(n, w.root, mode == "ro", leg, step)
+	l.Mounts = append(l.Mounts, w.git...)
+	return l, err
+}
+
+// nextBox counts the boxes of the run.
+func (w *Workspace) nextBox() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.boxes++
+	return w.boxes
+}
+
+// boxLayout is the layout of the nth box, which sees root.
+func (w *Workspace) boxLayout(n int, root string, readOnly bool, leg, step string) (sandbox.Layout, error) {
+	dir := filepath.Join(w.runDir, "boxes", strconv.Itoa(n))
+	home, temp := w.home(leg, step, filepath.Join(dir, "home")), filepath.Join(dir, "temp")
+	return sandbox.Layout{
 		User: fmt.Sprintf("%d:%d", w.uid, w.gid), Workdir: BoxDir, Home: BoxHome, Temp: BoxTemp,
 		Mounts: []sandbox.Mount{
-			{Source: w.root, Target: BoxDir, ReadOnly: mode == "ro"},
+			{Source: root, Target: BoxDir, ReadOnly: readOnly},
 			{Target: BoxDir + "/.herd"},
 			{Source: home, Target: BoxHome},
 			{Source: temp, Target: BoxTemp},
 		},
-	}
-	l.Mounts = append(l.Mounts, w.git...)
-	return l, nil
+	}, w.makeDirs(home, temp)
 }
 
 // home is fresh for each box, but for those of one agent step: a retry goes on
@@ -268,6 +298,37 @@ type Report struct {
 	Notices []string // what was left out and why, for the person
 }
 
+// keptRuns is of how many runs the workspaces are kept at most, the newest.
+const keptRuns = 5
+
+// finishClones removes what is left of the run's clones. Where they are kept,
+// those of older runs go.
+func (w *Workspace) finishClones() error {
+	all := filepath.Dir(w.clones)
+	if !w.keep {
+		err := os.RemoveAll(w.clones)
+		_ = os.Remove(all) // unless others are there
+		return err
+	}
+	marker := filepath.Join(w.clones, keptName)
+	if err := os.WriteFile(marker, nil, 0o644); err != nil {
+		return err
+	}
+	kept, err := filepath.Glob(filepath.Join(all, "*", keptName))
+	if err != nil || len(kept) <= keptRuns {
+		return err
+	}
+	var errs []error
+	slices.Sort(kept) // run ids begin with their time
+	for _, old := range kept[:len(kept)-keptRuns] {
+		errs = append(errs, os.RemoveAll(filepath.Dir(old)))
+	}
+	return errors.Join(errs...)
+}
+
+// keptName marks the clones of a run that shall stay.
+const keptName = "kept"
+
 // Finish brings the work back where the steps worked in a clone, and removes the
 // run's temporary directories. Call it once, when every box is gone.
 func (w *Workspace) Finish() (Report, error) {
@@ -288,6 +349,9 @@ func (w *Workspace) Finish() (Report, error) {
 	}
 	for _, d := range []string{"temp", "boxes", "git"} {
 		errs = append(errs, os.RemoveAll(filepath.Join(w.runDir, d)))
+	}
+	if w.clones != "" {
+		errs = append(errs, w.finishClones())
 	}
 	return rep, errors.Join(errs...)
 }
