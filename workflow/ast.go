@@ -192,9 +192,12 @@ type Step struct {
 	Cancel  *Name
 
 	// Runtime, Docker, Workspace are merged: workflow defaults, then job
-	// defaults, then the job's block, then the step's own, nearest key wins.
+	// defaults, then the job's block, then the step's own, nearest key wins;
+	// of Workspace the nearest is taken as a whole.
 	// Short forms are already spelled out (see Merge). nil: said nowhere.
 	Runtime, Docker, Workspace *Value
+	// OwnWorkspace says that Workspace was said at the step itself.
+	OwnWorkspace bool
 
 	idAt     *Value // the declared id as written
 	reported bool   // what it would run is already reported as wrong

@@ -22,6 +22,7 @@ func Check(w *Workflow) []Problem {
 	c.checkUntrusted()
 	c.checkAgentSecrets()
 	c.checkSharedWorkspace()
+	c.checkMerges()
 	return sortProblems(c.problems)
 }
 

@@ -169,7 +169,7 @@ func stepsBefore(job *Job, ids map[string]*Step, s *Step) []*Step {
 }
 
 // checkParallelAgents looks for two agent steps of one job that may write into
-// the shared workspace at the same time.
+// one workspace at the same time.
 func (c *checker) checkParallelAgents(job *Job) {
 	if !job.IsConcurrent() {
 		return
@@ -191,19 +191,22 @@ func (c *checker) checkParallelAgents(job *Job) {
 		}
 		return before[i]
 	}
-	var writers []*Node
-	for _, n := range nodes {
-		if !writesShared(n.Step) {
-			continue
-		}
-		for _, w := range writers {
-			if !ancestors(n).has(w.Step.Index) && !ancestors(w).has(n.Step.Index) {
-				c.add(SeverityError, "workspace", n.Step.Pos, 1,
-					"say `workspace: ro` where an agent only reads, or order the steps with `needs` or `wait`",
-					"this agent and the one of step "+strconv.Quote(w.Step.ID)+" may write into the shared workspace at the same time")
-				break
+	together := func(writes func(*Step) bool, hint, where string) {
+		var writers []*Node
+		for _, n := range nodes {
+			if !writes(n.Step) {
+				continue
 			}
+			for _, w := range writers {
+				if !ancestors(n).has(w.Step.Index) && !ancestors(w).has(n.Step.Index) {
+					c.add(SeverityError, "workspace", n.Step.Pos, 1, hint,
+						"this agent and the one of step "+strconv.Quote(w.Step.ID)+" may write into "+where+" at the same time")
+					break
+				}
+			}
+			writers = append(writers, n)
 		}
-		writers = append(writers, n)
 	}
+	together(writesShared, "say `workspace: isolated` (a clone of its own) at the steps, `workspace: ro` where an agent only reads, or order them with `needs` or `wait`", "the shared workspace")
+	together(writesClone, "say `workspace: isolated` at each of the steps, for a clone of its own, or order them with `needs` or `wait`", "the workspace of their job")
 }

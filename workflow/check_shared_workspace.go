@@ -10,8 +10,11 @@ import (
 // workspace at the same time: in jobs of which neither waits for the other, or
 // in two legs of one matrix.
 func (c *checker) checkSharedWorkspace() {
-	const hint = "say `workspace: ro` where an agent only reads, or order the jobs with `needs`"
+	const hint = "say `workspace: isolated` (a clone of its own), `workspace: ro` where an agent only reads, or order the jobs with `needs`"
 	order := c.topological()
+	for _, job := range order {
+		c.checkParallelAgents(job)
+	}
 	if !slices.ContainsFunc(order, func(job *Job) bool { return sharedWriter(job) != nil }) {
 		return
 	}
@@ -19,7 +22,6 @@ func (c *checker) checkSharedWorkspace() {
 	writers := newBitset(len(order))
 	ancestors := make([]bitset, len(order))
 	for i, job := range order {
-		c.checkParallelAgents(job)
 		index[job] = i
 		ancestors[i] = newBitset(len(order))
 		for _, need := range c.needed(job) {
@@ -34,7 +36,7 @@ func (c *checker) checkSharedWorkspace() {
 		}
 		if parallelLegs(job) {
 			c.add(SeverityError, "workspace", step.Pos, 1,
-				"say `workspace: ro` where an agent only reads, or `max-parallel: 1` in the job's strategy",
+				"say `workspace: isolated` (each leg has a clone), `workspace: ro` where an agent only reads, or `max-parallel: 1` in the job's strategy",
 				"agents in several legs of job "+strconv.Quote(job.ID)+" may write into the shared workspace at the same time")
 		} else if n := writers.firstWithout(ancestors[i]); n >= 0 {
 			other := order[n]
@@ -63,7 +65,37 @@ func writesShared(s *Step) bool {
 	if s.Action != nil {
 		return slices.ContainsFunc(s.Action.Steps, writesShared)
 	}
-	return s.IsAgent() && (s.Workspace == nil || s.Workspace.template() == nil && s.Workspace.Text == WorkspaceShared)
+	mode, known := staticMode(s.Workspace)
+	return s.IsAgent() && known && mode == WorkspaceShared
+}
+
+// writesClone says whether an agent of the step works in the clone that the
+// steps of its job share.
+func writesClone(s *Step) bool {
+	if s.OwnWorkspace {
+		return false
+	}
+	if s.Action != nil {
+		return slices.ContainsFunc(s.Action.Steps, writesClone)
+	}
+	mode, known := staticMode(s.Workspace)
+	return s.IsAgent() && known && Workspace{Mode: mode}.Apart()
+}
+
+// staticMode is the mode of a merged `workspace:`, where no expression decides.
+func staticMode(v *Value) (mode string, known bool) {
+	if v != nil && v.Kind == Mapping {
+		if v = v.Get("mode"); v == nil {
+			return "", false
+		}
+	}
+	switch {
+	case v == nil:
+		return WorkspaceShared, true
+	case v.template() != nil:
+		return "", false
+	}
+	return v.Text, true
 }
 
 // parallelLegs says whether job may have two legs that run at the same time.

@@ -191,6 +191,9 @@ func jobOutputs(job *Job) (names []string, known bool) {
 		}
 		return names, true
 	}
+	if isolated(job) {
+		names = workOutputs()
+	}
 	for _, e := range entriesOf(job.Outputs) {
 		if e.Key.template() != nil {
 			return nil, false

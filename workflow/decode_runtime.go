@@ -105,7 +105,7 @@ func (d *decoder) url(key string, v *Value) string {
 // agentOutputs are the outputs every agent step has: a schema cannot give
 // others of the same names.
 func agentOutputs() []string {
-	return []string{"result", "structured", "session-id", "cost-usd", "input-tokens", "output-tokens", "turns", "cause", "patch"}
+	return []string{"result", "structured", "session-id", "cost-usd", "input-tokens", "output-tokens", "turns", "cause", "patch", "branch", "changed-files"}
 }
 
 func (d *decoder) schema(v *Value) json.RawMessage {
@@ -196,15 +196,45 @@ const (
 	WorkspaceCopy     = "copy"
 )
 
+// Workspace is an evaluated `workspace:`.
+type Workspace struct {
+	Mode string
+	// Merge are the jobs whose work an isolated workspace holds.
+	Merge []string
+}
+
+// Apart says whether the steps work in a clone and not in the project.
+func (w Workspace) Apart() bool { return w.Mode == WorkspaceIsolated || w.Mode == WorkspaceCopy }
+
 // DecodeWorkspace reads a merged `workspace:`; nil is "shared".
-func DecodeWorkspace(v *Value, eval EvalFunc) (string, error) {
+func DecodeWorkspace(v *Value, eval EvalFunc) (Workspace, error) {
 	d := &decoder{eval: eval}
 	return d.workspace(v), d.err()
 }
 
-func (d *decoder) workspace(v *Value) string {
-	if v == nil {
-		return WorkspaceShared
+func (d *decoder) workspace(v *Value) Workspace {
+	mode := func(v *Value) string {
+		return d.oneOf("workspace", v, WorkspaceShared, WorkspaceRO, WorkspaceIsolated, WorkspaceCopy)
 	}
-	return d.oneOf("workspace", v, WorkspaceShared, WorkspaceRO, WorkspaceIsolated, WorkspaceCopy)
+	switch {
+	case v == nil:
+		return Workspace{Mode: WorkspaceShared}
+	case v.Kind != Mapping:
+		return Workspace{Mode: mode(v)}
+	case v.Get("mode") == nil:
+		d.fail(v, "add `mode: isolated`", "`workspace` does not say its mode")
+		return Workspace{}
+	}
+	var out Workspace
+	d.each(v, "`workspace`", keyNames("workspace"), func(key string, v *Value) {
+		if key == "mode" {
+			out.Mode = mode(v)
+			return
+		}
+		out.Merge = d.texts("workspace.merge", v)
+	})
+	if at := v.Get("merge"); at != nil && out.Mode != "" && out.Mode != WorkspaceIsolated {
+		d.fail(at, "write `mode: isolated`", "only an isolated workspace can merge, this one is %s", out.Mode)
+	}
+	return out
 }

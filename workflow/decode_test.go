@@ -109,14 +109,14 @@ func TestDecodeRetryAndWorkspace(t *testing.T) {
 	if diff := cmp.Diff(Retry{Max: 2, On: []string{"rate_limited", "stalled"}}, r); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if w, err := DecodeWorkspace(s.Workspace, evalVars); w != "copy" || err != nil {
+	if w, err := DecodeWorkspace(s.Workspace, evalVars); w.Mode != "copy" || err != nil {
 		t.Error(w, err)
 	}
 	s = step(t, "        retry: 3\n")
 	if r, err := DecodeRetry(s.Retry, evalVars); r.Max != 3 || err != nil {
 		t.Error(r, err)
 	}
-	if w, err := DecodeWorkspace(nil, evalVars); w != "shared" || err != nil {
+	if w, err := DecodeWorkspace(nil, evalVars); w.Mode != "shared" || err != nil {
 		t.Error(w, err)
 	}
 	if d, err := DecodeDocker(nil, evalVars); err != nil || d.Host {

@@ -160,7 +160,7 @@ func (p *fileParser) defaultsOf(e Entry) Defaults {
 		case "docker":
 			d.Docker = p.dockerBlock(e)
 		case "workspace":
-			d.Workspace = p.scalar(e)
+			d.Workspace = p.workspaceBlock(e)
 		default:
 			p.unknown(e.Key, "defaults")
 		}

@@ -45,6 +45,21 @@ func (p *fileParser) runtimeBlock(e Entry) *Value {
 	return p.prepare(p.known(v, "runtime"))
 }
 
+// workspaceBlock takes a mode or a mapping.
+func (p *fileParser) workspaceBlock(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	switch e.Value.Kind {
+	case Sequence:
+		p.errorf(e.Value, "type", "write `workspace: isolated` or `workspace: {mode: isolated, merge: [JOB]}`", "`workspace` must be a mode or a mapping, found a list")
+		return nil
+	case Mapping:
+		return p.prepare(p.known(e.Value, "workspace"))
+	}
+	return p.prepare(e.Value)
+}
+
 // known keeps the entries of a block that may stand there, so that merging costs
 // no more than a block can hold.
 func (p *fileParser) known(v *Value, name string) *Value {

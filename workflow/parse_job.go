@@ -58,7 +58,7 @@ func (p *fileParser) job(job *Job, v *Value) {
 		case "docker":
 			job.Docker = p.dockerBlock(e)
 		case "workspace":
-			job.Workspace = p.scalar(e)
+			job.Workspace = p.workspaceBlock(e)
 		case "steps":
 			steps = e.Value
 		case "uses":

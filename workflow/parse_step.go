@@ -38,7 +38,7 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 		case "docker":
 			docker = p.dockerBlock(e)
 		case "workspace":
-			workspace = p.scalar(e)
+			workspace = p.workspaceBlock(e)
 		case "uses":
 			s.Uses = p.stepUses(e)
 			s.reported = s.reported || s.Uses == nil
@@ -67,14 +67,15 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 	}
 	s.Runtime = Merge(job.inherited.Runtime, runtime)
 	s.Docker = Merge(job.inherited.Docker, docker)
-	s.Workspace = Merge(job.inherited.Workspace, workspace)
+	s.Workspace = firstOf(workspace, job.inherited.Workspace)
+	s.OwnWorkspace = workspace != nil
 }
 
 // inherit merges what all steps of a job have in common, once for all of them.
 func (p *fileParser) inherit(job *Job) {
 	job.inherited.Runtime = Merge(p.defaults.Runtime, job.Defaults.Runtime, job.Runtime)
 	job.inherited.Docker = Merge(p.defaults.Docker, job.Defaults.Docker, job.Docker)
-	job.inherited.Workspace = Merge(p.defaults.Workspace, job.Defaults.Workspace, job.Workspace)
+	job.inherited.Workspace = firstOf(job.Workspace, job.Defaults.Workspace, p.defaults.Workspace)
 }
 
 // condition takes what may stand after `if:` and parses it as an expression.

@@ -50,7 +50,7 @@ func boxKeys(of string) []key {
 	return []key{
 		{name: "runtime", shape: either(oneOf("cli", "sdk"), in("runtime")), ours: true, place: place + "runtime", example: "{type: cli, engine: claude}", doc: "How agents of the " + of + " are driven."},
 		{name: "docker", shape: either(filled(), boolean(), in("docker")), ours: true, place: place + "docker", example: "{memory: 2g, network: none}", doc: "The box of the " + of + "; an image alone; `false` is the host."},
-		{name: "workspace", shape: oneOf("shared", "ro", "isolated", "copy"), ours: true, place: place + "workspace", example: "ro", doc: "`shared` (the project itself) or `ro`; `isolated` and `copy` are not there yet."},
+		{name: "workspace", shape: either(oneOf("shared", "ro", "isolated", "copy"), in("workspace")), ours: true, place: place + "workspace", example: "ro", doc: "`shared` (the project itself), `ro` (it, read-only), `isolated` (a clone, its work comes back as a branch), or `copy` (thrown away)."},
 	}
 }
 
