@@ -55,6 +55,18 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 		return problem(fmt.Errorf("runtime: %w", err))
 	}
 	s.agent.describe, s.agent.model = rt.Describe(), cfg.Model
+	a, err := s.ask()
+	if err != nil {
+		return problem(err)
+	}
+	if end, ok := s.ready(ctx, a); !ok {
+		return end
+	}
+	if s.attempt == 1 && a.place != nil {
+		if s.mark, err = a.place.clone.Mark(ctx); err != nil {
+			return boxFailed(err)
+		}
+	}
 	prompt, err := s.prompt()
 	if err != nil {
 		return problem(err)
@@ -63,10 +75,6 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 		return problem(&secretError{"the prompt"})
 	}
 	dir, err := s.workingDirectory(s.step.WorkingDirectory)
-	if err != nil {
-		return problem(err)
-	}
-	a, err := s.ask()
 	if err != nil {
 		return problem(err)
 	}
@@ -258,7 +266,7 @@ func (s *stepRun) prompt() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("prompt-file: %w", err)
 	}
-	return ReadPromptFile(s.Workspace.Root(), name)
+	return ReadPromptFile(s.sc.workRoot(), name)
 }
 
 // ReadPromptFile reads a prompt file in the workspace; a path or symbolic link

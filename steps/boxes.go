@@ -29,6 +29,8 @@ type sharedBox struct {
 	sandbox.Box
 	users   *occupants
 	dropped bool
+	host    bool
+	place   *place      // nil: it sees the project
 	event   atomic.Bool // a step has ended here, so GITHUB_EVENT_PATH is there
 }
 
@@ -36,6 +38,7 @@ type sharedBox struct {
 type asked struct {
 	docker workflow.Docker
 	mode   string // workspace mode
+	place  *place // nil: the step works in the project
 }
 
 // ask evaluates a step's docker: and workspace: blocks and puts them before the
@@ -45,14 +48,15 @@ func (s *stepRun) ask() (asked, error) {
 	if err != nil {
 		return asked{}, err
 	}
-	mode, err := workflow.DecodeWorkspace(s.step.Workspace, s.eval)
+	w, err := workflow.DecodeWorkspace(s.step.Workspace, s.eval)
 	if err != nil {
 		return asked{}, err
 	}
 	if d, err = s.Authorize(d); err != nil {
 		return asked{}, err
 	}
-	return asked{d, mode}, nil
+	s.place = s.placeOf(w)
+	return asked{d, w.Mode, s.place}, nil
 }
 
 // useBox gives the box of a run: step, started if the leg has none like it. The
@@ -72,7 +76,7 @@ func (s *stepRun) useBox(ctx context.Context, a asked) (*sharedBox, error) {
 		if err != nil {
 			return nil, err
 		}
-		shared = &sharedBox{Box: box, users: users}
+		shared = &sharedBox{Box: box, users: users, host: a.docker.Host, place: a.place}
 		if boxes.open == nil {
 			boxes.open = map[string]*sharedBox{}
 		}
@@ -85,7 +89,14 @@ func (s *stepRun) useBox(ctx context.Context, a asked) (*sharedBox, error) {
 // hostTemp gives the temporary directory of the leg's steps on the host; empty
 // where there is none, which the step itself then tells.
 func (s *stepRun) hostTemp(ctx context.Context) string {
-	box, err := s.useBox(ctx, asked{docker: workflow.Docker{Host: true}})
+	a := asked{docker: workflow.Docker{Host: true}}
+	if w, err := workflow.DecodeWorkspace(s.step.Workspace, s.eval); err == nil {
+		a.mode, a.place = w.Mode, s.placeOf(w)
+	}
+	if _, ok := s.enter(ctx, a); !ok {
+		return ""
+	}
+	box, err := s.useBox(ctx, a)
 	if err != nil {
 		return ""
 	}
@@ -115,11 +126,15 @@ const hostKey = "host"
 
 // key is the same for steps that may share a box.
 func (a asked) key() (string, error) {
+	at := ""
+	if a.place != nil {
+		at = a.place.id
+	}
 	if a.docker.Host {
-		return hostKey, nil
+		return at + hostKey, nil
 	}
 	d, err := json.Marshal(a.docker)
-	return a.mode + string(d), err
+	return at + a.mode + string(d), err
 }
 
 // startBox starts a box. step is empty for one that the leg's run: steps share.
@@ -129,11 +144,7 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 	if err != nil {
 		return nil, err
 	}
-	mode := a.mode
-	if a.docker.Host {
-		mode = hostMode
-	}
-	layout, err := s.Workspace.Box(mode, s.leg.leg.ID, step)
+	layout, err := s.layout(a, step)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +177,7 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 	if way != nil {
 		box = guarded{box, way}
 	}
+	box = a.place.watch(box, a)
 	if a.docker.Host && step == "" {
 		return reusable{box, func() { s.Workspace.Reuse(layout, isOwnFile) }}, nil
 	}
@@ -179,6 +191,17 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 		}
 	}
 	return box, nil
+}
+
+// layout is what the workspace gives a box.
+func (s *stepRun) layout(a asked, step string) (sandbox.Layout, error) {
+	switch {
+	case a.place != nil:
+		return a.place.clone.Box(a.docker.Host, s.leg.leg.ID, step)
+	case a.docker.Host:
+		return s.Workspace.Box(hostMode, s.leg.leg.ID, step)
+	}
+	return s.Workspace.Box(a.mode, s.leg.leg.ID, step)
 }
 
 // reusable is a box on the host that gives its directories to the next one when
@@ -203,18 +226,18 @@ const hostMode = "host"
 // drop lets the leg's shared boxes go: what ran in them must not see what comes
 // after an agent step. The host stays.
 func (b *legBoxes) drop(ctx context.Context, r *run) {
-	b.letGo(ctx, r, func(key string) bool { return key != hostKey })
+	b.letGo(ctx, r, func(b *sharedBox) bool { return !b.host })
 }
 
 func (b *legBoxes) closeAll(ctx context.Context, r *run) {
-	b.letGo(ctx, r, func(string) bool { return true })
+	b.letGo(ctx, r, func(*sharedBox) bool { return true })
 }
 
-func (b *legBoxes) letGo(ctx context.Context, r *run, which func(key string) bool) {
+func (b *legBoxes) letGo(ctx context.Context, r *run, which func(b *sharedBox) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, shared := range b.open {
-		if !which(key) {
+		if !which(shared) {
 			continue
 		}
 		delete(b.open, key)

@@ -175,10 +175,8 @@ func (r *run) endJob(n *workflow.Node) {
 
 // matrixOf is needs.<job>.matrix: what became of every leg.
 func matrixOf(legs []*legState) *expr.Array {
-	ordered := slices.Clone(legs)
-	slices.SortFunc(ordered, func(a, b *legState) int { return a.leg.Index - b.leg.Index })
 	list := &expr.Array{}
-	for _, l := range ordered {
+	for _, l := range orderedLegs(legs) {
 		o := expr.NewObject()
 		o.Set("matrix", l.leg.Matrix)
 		if l.leg.Matrix == nil {
@@ -189,6 +187,13 @@ func matrixOf(legs []*legState) *expr.Array {
 		list.Items = append(list.Items, o)
 	}
 	return list
+}
+
+// orderedLegs sorts legs as the plan has them.
+func orderedLegs(legs []*legState) []*legState {
+	ordered := slices.Clone(legs)
+	slices.SortFunc(ordered, func(a, b *legState) int { return a.leg.Index - b.leg.Index })
+	return ordered
 }
 
 // joinLegs: one failed leg fails the job; else one cancelled cancels it; where
@@ -215,7 +220,7 @@ func (r *run) note(n *workflow.Node, level, message string, err error) {
 	if n.Step != nil {
 		note.File, note.Line, note.Column = n.Step.File, n.Step.Pos.Line, n.Step.Pos.Column
 	}
-	if at := placeOf(err); at != nil {
+	if at := placeInFile(err); at != nil {
 		note.Line, note.Column, note.Hint = at.Pos.Line, at.Pos.Column, at.Hint
 		if at.File != "" {
 			note.File = at.File

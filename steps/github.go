@@ -19,11 +19,14 @@ func (s *scope) github() (expr.Value, bool) {
 		return v, ok
 	}
 	o := clone(base)
+	if root := s.workRoot(); s.onHost && root != s.run.Workspace.Root() {
+		o.Set("workspace", root)
+	}
 	if s.leg != nil {
 		o.Set("job", s.job.ID)
 	}
 	if s.frame != nil {
-		o.Set("action_path", path.Join(s.root(base), s.frame.action.Dir))
+		o.Set("action_path", path.Join(s.root(o), s.frame.action.Dir))
 		o.Set("action_status", s.frame.result())
 	}
 	if s.step == nil {

@@ -87,7 +87,7 @@ func (r *run) begun() bool {
 
 // plainMessage leaves out the place and the hint, which the note has.
 func plainMessage(err error) string {
-	if at := placeOf(err); at != nil {
+	if at := placeInFile(err); at != nil {
 		return at.Msg
 	}
 	return err.Error()
@@ -96,7 +96,7 @@ func plainMessage(err error) string {
 // tellRun tells the person about the run as a whole, at the place err points at.
 func (r *run) tellRun(level, message string, err error) {
 	note := event.Note{Level: level, Message: message}
-	if at := placeOf(err); at != nil {
+	if at := placeInFile(err); at != nil {
 		note.File, note.Line, note.Column, note.Hint = r.Plan.Workflow.File, at.Pos.Line, at.Pos.Column, at.Hint
 	}
 	r.emit(event.Event{Type: event.Notice, Note: &note})

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +48,9 @@ type legState struct {
 	idle           bool // every job of the workflow that it calls was skipped
 	infrastructure bool
 	usage          event.Usage
-	cleanupAt      time.Time // when the leg's clean-up steps must end; zero: not cancelled yet
+	places         map[string]*place // by their id
+	works          []Work            // done in isolated workspaces that are closed
+	cleanupAt      time.Time         // when the leg's clean-up steps must end; zero: not cancelled yet
 
 	boxes legBoxes
 }
@@ -242,6 +245,7 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 	}
 	l.joinAll() // the implicit wait-all
 	l.boxes.closeAll(ctx, r)
+	r.closePlaces(ctx, n, l)
 	outcome := resultSuccess
 	switch {
 	case l.cancelHit:
@@ -276,6 +280,16 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 		out.Usage = &l.usage
 	}
 	r.emit(event.Event{Type: event.JobFinished, Job: l.leg.ID, Outcome: &out})
+}
+
+// closePlaces brings back the work of the workspaces that the leg's steps share.
+func (r *run) closePlaces(ctx context.Context, n *workflow.Node, l *legState) {
+	for _, id := range slices.Sorted(maps.Keys(l.places)) {
+		if err := r.closePlace(ctx, n, l, l.places[id], l.outputs); err != nil {
+			r.note(n, "error", err.Error(), nil)
+			l.failed, l.infrastructure = true, true
+		}
+	}
 }
 
 // evalOutputs fills the leg's outputs; one that holds a secret is dropped

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -100,7 +101,48 @@ type Workspace interface {
 	// what lies in its Temp only the regular files that keep names stay, to be
 	// written anew.
 	Reuse(l sandbox.Layout, keep func(name string) bool)
+	// Clone makes a workspace apart from the project, "isolated" or "copy", for
+	// who is called name, with work merged into it. A *CloneRefused fails the
+	// step; another error is one of the machine.
+	Clone(ctx context.Context, mode, name string, merge []Work) (Clone, error)
 }
+
+// Clone is a workspace apart from the project. Box may be called concurrently,
+// the others one at a time; Save, Reset, Finish and Remove while no box is open
+// in it.
+type Clone interface {
+	// Root is its directory on the host.
+	Root() string
+	// Box is Workspace.Box for the clone.
+	Box(onHost bool, leg, step string) (sandbox.Layout, error)
+	// Mark names the state of its files, and Since tells what changed after it.
+	// Both say nothing where the clone is thrown away.
+	Mark(ctx context.Context) (string, error)
+	Since(ctx context.Context, mark string) (Work, error)
+	// Save keeps all that it holds, and Reset goes back to that.
+	Save() error
+	Reset() error
+	// Finish brings the work back. It has commands that must obey what the
+	// clone holds run by inside, which runs them where the steps ran.
+	Finish(ctx context.Context, inside func(ctx context.Context, argv []string, stdout io.Writer) error) (Work, error)
+	// Remove throws the clone away.
+	Remove() error
+}
+
+// Work is what was done in an isolated workspace.
+type Work struct {
+	Name    string   // who did it
+	Branch  string   // where it is in the person's repository; empty: nothing was changed
+	Commit  string   // the branch's
+	Patch   string   // empty where there is none, or it is too large
+	Changed []string // paths, sorted
+	Notices []string // what was left out, for the person
+}
+
+// CloneRefused says that a workspace cannot be had as the workflow asks for it.
+type CloneRefused struct{ Message, Hint string }
+
+func (e *CloneRefused) Error() string { return e.Message }
 
 // AgentRun names one attempt of an agent step for the gateway.
 type AgentRun struct {

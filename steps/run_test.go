@@ -3,6 +3,7 @@ package steps_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -77,6 +78,10 @@ func (d *directory) Box(_, _, step string) (sandbox.Layout, error) {
 }
 
 func (*directory) Reuse(sandbox.Layout, func(string) bool) {}
+
+func (*directory) Clone(context.Context, string, string, []steps.Work) (steps.Clone, error) {
+	return nil, errors.New("this directory has no clones: the tests of cmd/herd-runner and e2e make some")
+}
 
 func uuid() string {
 	b := make([]byte, 16)

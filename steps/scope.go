@@ -23,9 +23,12 @@ type scope struct {
 	// hostTemp makes and gives RUNNER_TEMP of a step on the host; nil outside of
 	// steps.
 	hostTemp func() string
-	step     *stepRun // what it is the scope of; nil: of a job
-	status   status
-	frame    *frame // the action that the step is of; nil: of a job
+	// work gives the directory on the host that the step works in; nil: the
+	// project's.
+	work   func() string
+	step   *stepRun // what it is the scope of; nil: of a job
+	status status
+	frame  *frame // the action that the step is of; nil: of a job
 }
 
 func (s *scope) env() expr.Env { return expr.Env{Context: s.context, Function: s.function} }
@@ -138,11 +141,18 @@ func (s *scope) hashFiles(args []expr.Value) (expr.Value, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hashFilesTimeout)
 	defer cancel()
-	return command.HashFiles(ctx, s.run.Workspace.Root(), patterns)
+	return command.HashFiles(ctx, s.workRoot(), patterns)
 }
 
-// placeOf finds the place in the workflow file that an error points at.
-func placeOf(err error) *workflow.EvalError {
+func (s *scope) workRoot() string {
+	if s.work != nil {
+		return s.work()
+	}
+	return s.run.Workspace.Root()
+}
+
+// placeInFile finds the place in the workflow file that an error points at.
+func placeInFile(err error) *workflow.EvalError {
 	var at *workflow.EvalError
 	if errors.As(err, &at) {
 		return at

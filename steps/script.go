@@ -41,6 +41,9 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(err)
 	}
+	if end, ok := s.ready(ctx, a); !ok {
+		return end
+	}
 	box, err := s.useBox(ctx, a)
 	if err != nil {
 		return boxFailed(err)

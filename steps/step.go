@@ -36,6 +36,11 @@ type stepRun struct {
 	outer     <-chan struct{} // closed when the step that uses the action must end
 	release   func()          // gives a background step's place back
 	agent     agentState
+	retries   int    // attempts that may follow the first
+	place     *place // where it works; nil: in the project
+	mark      string // of the place's files when the step began
+
+	findingRoot bool
 
 	refusedMu sync.Mutex // stdout and stderr both speak commands
 	refused   string     // why the first refused workflow command was
@@ -64,6 +69,7 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 func (s *stepRun) live(ctx context.Context) {
 	s.sc.onHost, s.sc.step = s.staysOnHost(), s
 	s.sc.hostTemp = func() string { return s.hostTemp(ctx) }
+	s.sc.work = func() string { return s.root(ctx) }
 	if s.sc.status.cancelled {
 		s.cleanupAt = s.leg.cleanup(s.Now())
 	}
@@ -97,7 +103,7 @@ func (s *stepRun) live(ctx context.Context) {
 	case s.step.IsControl():
 		end = s.control()
 	default:
-		end = s.attempts(ctx)
+		end = s.settle(ctx, s.attempts(ctx))
 	}
 	s.finish(end, start)
 }
@@ -192,7 +198,7 @@ func (s *stepRun) outcomeOf(end attemptEnd) event.Outcome {
 // problem is the end of a step whose own keys can not be evaluated or honoured.
 func problem(err error) attemptEnd {
 	end := attemptEnd{cause: event.CauseExitCode, message: err.Error(), err: err, exit: sandbox.Exit{Code: 1}}
-	if at := placeOf(err); at != nil {
+	if at := placeInFile(err); at != nil {
 		end.hint = at.Hint
 	}
 	var refusal interface{ PolicyRule() string }
@@ -205,6 +211,10 @@ func problem(err error) attemptEnd {
 // boxFailed is the end of a step whose box could not be had or died.
 func boxFailed(err error) attemptEnd {
 	end := attemptEnd{cause: event.CauseInfrastructure, message: err.Error(), exit: sandbox.Exit{Code: 1}}
+	var refused *CloneRefused
+	if errors.As(err, &refused) {
+		end.cause, end.message, end.hint = event.CauseExitCode, refused.Message, refused.Hint
+	}
 	var failed *sandbox.Error
 	if errors.As(err, &failed) {
 		end.hint = failed.Advice

@@ -80,9 +80,10 @@ func (c *stepCheck) run() []sandbox.Spec {
 		c.agents = true
 		engine = c.agent()
 	}
-	mode, err := workflow.DecodeWorkspace(c.step.Workspace, c.eval)
-	if err == nil && mode != "" && mode != "shared" && mode != "ro" {
-		c.add(c.step.Workspace, fmt.Errorf("workspace: %q is not supported yet", mode), "use shared or ro")
+	if w, err := workflow.DecodeWorkspace(c.step.Workspace, c.eval); err == nil && w.Mode == workflow.WorkspaceIsolated {
+		if err := c.canIsolate(); err != nil {
+			c.add(c.step.Workspace, err, "")
+		}
 	}
 	if !known || host {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/herd-runner/herd-runner/internal/gateway"
 	"github.com/herd-runner/herd-runner/internal/policy"
@@ -39,9 +40,11 @@ type prepared struct {
 	gateway  *gateway.Gateway // nil: no agent step
 	backends *backends
 	boxes    bool // some step runs in a box
-	agents   bool
-	apis     []string       // that agent steps speak, as far as it is known before the run
-	specs    []sandbox.Spec // of the boxes that are known before the run
+	// canIsolate says why the project can not have isolated workspaces.
+	canIsolate func() error
+	agents     bool
+	apis       []string       // that agent steps speak, as far as it is known before the run
+	specs      []sandbox.Spec // of the boxes that are known before the run
 	// specSteps are the steps that the specs are of.
 	specSteps []*workflow.Step
 	// agentBoxes are the agent steps in boxes that are known before the run.
@@ -57,6 +60,7 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 		return nil, problem("-C: %w", err)
 	}
 	p := &prepared{flags: f, dir: dir, app: a, masker: redact.New(), backends: &backends{app: a}}
+	p.canIsolate = sync.OnceValue(func() error { return workspace.CanIsolate(dir) })
 	var problems []workflow.Problem
 	if p.workflow, problems, err = readWorkflow(dir, file); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ type runFlags struct {
 	inputsFile, secretFile, envFile, event, eventName string
 	replay, record, replayOrRecord                    string
 	maxParallel, maxAgents                            int
-	dryRun, json, verbose                             bool
+	dryRun, json, verbose, keepWorkspaces             bool
 	summaryFile, resultFile, policyFile               string
 }
 
@@ -84,6 +84,7 @@ func (a *App) runCommand() *cobra.Command {
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "also show thinking, tool results, boxes and model calls")
 	fl.StringVar(&f.summaryFile, "summary-file", "", "append the run's summary (Markdown) to this file")
 	fl.StringVar(&f.resultFile, "result-file", "", "write run id, conclusion and cost (JSON) to this file")
+	fl.BoolVar(&f.keepWorkspaces, "keep-workspaces", false, "keep what isolated and copied workspaces held, in .herd/workspaces (of the newest 5 runs)")
 	return cmd
 }
 
@@ -131,7 +132,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 			err = infra(closeErr)
 		}
 	}()
-	ws, err := workspace.Open(workspace.Options{Project: p.dir, RunDir: record.Dir(), Boxes: p.boxes, Later: true})
+	ws, err := workspace.Open(workspace.Options{Project: p.dir, RunDir: record.Dir(), Boxes: p.boxes, Keep: p.flags.keepWorkspaces, Now: a.Now, Later: true})
 	if err != nil {
 		return infra(err)
 	}
@@ -156,7 +157,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Env:          p.environment(contexts, id),
 		Event:        eventJSON(contexts),
 		Backend:      p.backends.get,
-		Workspace:    ws,
+		Workspace:    workspaces{ws},
 		SessionDir:   sessionDir,
 		Authorize:    p.authorize,
 		Runtime:      p.pickRuntime,
