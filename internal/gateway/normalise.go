@@ -59,6 +59,7 @@ var resultRules = []rule{
 	{pattern(`\b(127\.0\.0\.1|localhost|\[::1\]):\d{2,5}\b`), "$1:<port>"},
 	{pattern(`\b(goroutine|pid|PID|PGID)([ =:]+)\d+\b`), "$1$2<n>"},
 	{pattern(`"(chunk_id|session_id)":"?\w+"?`), `"$1":<id>`}, // Codex
+	{pattern(`(?m)^Chunk ID: \w+$`), "Chunk ID: <id>"},        // Codex
 	{pattern(`"wall_time_seconds":[\d.e-]+`), `"wall_time_seconds":<duration>`},
 }
 
