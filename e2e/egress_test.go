@@ -146,6 +146,15 @@ jobs:
 	if got := r.output("list", "empty"); got != "403" {
 		t.Errorf("an empty list answers %q", got)
 	}
+	told := m.call(t, "egress", "-C", dir).wantCode(t, 0).stdout
+	for _, want := range []string{
+		"list/tools", "localhost:" + s.secure, "✓ allowed", "169.254.169.254:80", "✗ refused: not listed",
+		"# list/tools\ndocker:\n  network:\n    allow:\n      - \"localhost:", "# list/empty\ndocker:\n  network:\n    allow:\n      - example.com\n",
+	} {
+		if !strings.Contains(told, want) {
+			t.Errorf("egress does not tell %q:\n%s", want, told)
+		}
+	}
 	for _, e := range r.proxyEvents() {
 		if strings.HasPrefix(e, "list/tools") != strings.HasSuffix(e, "true") {
 			t.Errorf("reported: %s", e)

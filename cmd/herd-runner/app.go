@@ -107,7 +107,7 @@ func (a *App) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
-		a.psCommand(), a.showCommand(), a.logsCommand(), a.whyCommand(), a.egressCommand(), a.cancelCommand(),
+		a.psCommand(), a.showCommand(), a.logsCommand(), a.whyCommand(), a.egressCommand(), a.policyCommand(), a.cancelCommand(),
 		a.boxCommand(), a.cleanCommand(), a.imageCommand(), a.cassetteCommand(), a.doctorCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	plainUsage(root)

@@ -127,11 +127,7 @@ func inside(path, workspace string) bool {
 // Authorize refuses what d asks for and p does not allow. projectDir is
 // absolute.
 func (p *Policy) Authorize(d workflow.Docker, projectDir string) error {
-	paths, err := realPaths(d, projectDir)
-	if err != nil {
-		return err
-	}
-	demands, err := Demands(d, paths)
+	demands, err := Asked(d, projectDir)
 	if err != nil {
 		return err
 	}
@@ -155,6 +151,15 @@ func ResolveVolumes(d workflow.Docker, projectDir string) ([]workflow.Volume, er
 		out[i].Source = v.path
 	}
 	return out, nil
+}
+
+// Asked gives what d asks of the policy of a project, allowed or not.
+func Asked(d workflow.Docker, projectDir string) ([]Demand, error) {
+	paths, err := realPaths(d, projectDir)
+	if err != nil {
+		return nil, err
+	}
+	return Demands(d, paths)
 }
 
 func realPaths(d workflow.Docker, projectDir string) (Paths, error) {

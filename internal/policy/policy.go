@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -83,9 +84,41 @@ func (p *Policy) Allows(rule string) (by string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	by, ok = p.by[canonical]
-	return by, ok
+	for _, wider := range widerRules(canonical) {
+		if by, ok = p.by[wider]; ok {
+			return by, true
+		}
+	}
+	return "", false
 }
+
+// Path is the file that was read; empty where there is none to read.
+func (p *Policy) Path() string { return p.path }
+
+// Ruling says where a rule stands.
+type Ruling struct {
+	Rule string `json:"rule"`
+	From string `json:"from,omitempty"` // "--allow" or the file; empty: it is not allowed
+}
+
+// Rulings are the rules there are without a parameter, allowed or not, and what
+// is allowed beside them, sorted.
+func (p *Policy) Rulings() []Ruling {
+	var all, more []Ruling
+	for _, rule := range simpleRules() {
+		all = append(all, Ruling{rule, p.by[rule]})
+	}
+	for rule, by := range p.by {
+		if !slices.Contains(simpleRules(), rule) {
+			more = append(more, Ruling{rule, by})
+		}
+	}
+	slices.SortFunc(more, func(a, b Ruling) int { return strings.Compare(a.Rule, b.Rule) })
+	return append(all, more...)
+}
+
+// Words are what would allow a rule.
+func (p *Policy) Words(rule string) string { return p.refuse(Demand{Rule: rule}).Allow }
 
 // Check refuses the demands that are not allowed, all at once: errors.As finds
 // the first *Refusal.

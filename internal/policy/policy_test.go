@@ -44,6 +44,42 @@ allow:
 	}
 }
 
+func TestPrivateHosts(t *testing.T) {
+	p, err := Load("", []string{"network-private:registry.corp.example", "network-private:*.lab.example", "network-private:10.0.0.5", "network-private:[fd00::1]"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]bool{
+		"registry.corp.example": true, "a.lab.example": true, "a.b.lab.example": true, "10.0.0.5": true, "[fd00::1]": true,
+		"corp.example": false, "x.registry.corp.example": false, "lab.example": false, "evillab.example": false, "10.0.0.6": false, "5": false, "[fd00::2]": false, "": false,
+	} {
+		words, ok := p.PrivateHost(host)
+		if ok != want || !ok && !strings.Contains(words, "--allow ") {
+			t.Errorf("%q: %v, %q", host, ok, words)
+		}
+	}
+	for _, rule := range []string{"network-private:", "network-private:a:80", "network-private:*", "network-private:http://a"} {
+		if _, err := Load("", []string{rule}); err == nil {
+			t.Errorf("%s is taken", rule)
+		}
+	}
+}
+
+func TestPrivateEntriesAreDemanded(t *testing.T) {
+	d := workflow.Docker{Network: workflow.Network{Mode: "allow", Allow: []string{"example.com", "localhost:80", "*.localhost", "169.254.169.254", "8.8.8.8", "[::1]:443"}}}
+	demands, err := Demands(d, Paths{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []string
+	for _, demand := range demands {
+		rules = append(rules, demand.Rule)
+	}
+	if diff := cmp.Diff([]string{"network-private:localhost", "network-private:localhost", "network-private:169.254.169.254", "network-private:[::1]"}, rules); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestLoadWithoutAFileAllowsNothing(t *testing.T) {
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "none.yml"), write(t, "empty.yml", ""), write(t, "c.yml", "# nothing\n"), write(t, "n.yml", "allow:\n")} {
 		p, err := Load(path, nil)

@@ -11,18 +11,21 @@ import (
 // address as it stands in such a list, at an address that is not of the
 // internet, and if not, the words that would allow it.
 func (p *Policy) PrivateHost(host string) (words string, ok bool) {
-	for _, rule := range privateRules(host) {
-		if _, ok := p.Allows(rule); ok {
-			return "", true
-		}
+	if _, ok := p.Allows(privatePrefix + host); ok {
+		return "", true
 	}
-	return p.refuse(Demand{Rule: privatePrefix + host}).Allow, false
+	return p.Words(privatePrefix + host), false
 }
 
-// privateRules are the rules each of which allows host: by its name, and by
-// what it is below.
-func privateRules(host string) []string {
-	rules := []string{privatePrefix + host}
+// widerRules are the rules each of which allows what rule does: itself, and for
+// a host what it is below.
+func widerRules(rule string) []string {
+	rules := []string{rule}
+	host, ok := strings.CutPrefix(rule, privatePrefix)
+	if !ok {
+		return rules
+	}
+	host = strings.TrimPrefix(host, "*.")
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return rules
 	}

@@ -244,6 +244,7 @@ func TestADeadSlotIsNotUsedTwice(t *testing.T) {
 	startBox(t, b)
 }
 
+// TestBridgeBoxesDoNotReachEachOther is THREATS 8 for boxes with a network.
 func TestBridgeBoxesDoNotReachEachOther(t *testing.T) {
 	b := open(t)
 	bridge := func(s *sandbox.Spec) { s.Network.Mode = "" }
