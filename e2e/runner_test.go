@@ -362,6 +362,9 @@ func (m *machine) wantNothingLeft(t *testing.T, dir string) {
 			t.Errorf("directories of boxes are left: %v (%v)", left, err)
 		}
 	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".herd/workspaces")); err != nil || len(left) > 0 {
+		t.Errorf("workspaces are left: %v (%v)", left, err)
+	}
 	if pids := processesNaming(t, dir); len(pids) > 0 {
 		t.Errorf("processes are left: %v", pids)
 	}

@@ -380,5 +380,5 @@ func (s *store) publish(ctx context.Context, commit, branch, slug string) error 
 	if err != nil {
 		return fmt.Errorf("make branch %s: %w", branch, err)
 	}
-	return nil
+	return s.handOver()
 }

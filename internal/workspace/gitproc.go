@@ -43,7 +43,18 @@ func (e *gitError) Error() string {
 	if said == "" {
 		said = fmt.Sprintf("exit code %d", e.code)
 	}
-	return "git " + e.args[0] + ": " + said
+	return "git " + verb(e.args) + ": " + said
+}
+
+// verb is the git command among its arguments.
+func verb(args []string) string {
+	for i := 0; i < len(args); i++ {
+		if args[i] != "-c" {
+			return args[i]
+		}
+		i++
+	}
+	return ""
 }
 
 // exitCode gives the code that git ended with; -1 where it did not run to its
@@ -63,11 +74,12 @@ func (r repository) git(ctx context.Context, stdin io.Reader, args ...string) ([
 	settings := []string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.splitIndex=false",
 		"-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "protocol.file.allow=always", "-c", "core.quotePath=false",
 		"-c", "checkout.workers=0", "-c", "commit.gpgSign=false"}
-	cmd := exec.CommandContext(ctx, "git", append(settings, args...)...)
-	cmd.Dir = r.dir
+	dir := r.dir
 	if r.workTree != "" {
-		cmd.Dir = r.workTree
+		dir = r.workTree
 	}
+	cmd := exec.CommandContext(ctx, "git", append(settings, args...)...)
+	cmd.Dir = dir
 	cmd.Stdin = stdin
 	var stdout, stderr bounded
 	stdout.limit, stderr.limit = gitOutput, 64<<10
@@ -80,13 +92,13 @@ func (r repository) git(ctx context.Context, stdin io.Reader, args ...string) ([
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
+		return nil, fmt.Errorf("git %s: %w", verb(args), context.Cause(ctx))
 	case errors.As(err, &exit):
 		return stdout.Bytes(), &gitError{args, exit.ExitCode(), stderr.String()}
 	case err != nil:
-		return nil, fmt.Errorf("git %s: %w", args[0], err)
+		return nil, fmt.Errorf("git %s: %w", verb(args), err)
 	case stdout.cut:
-		return nil, fmt.Errorf("git %s: more than %d MiB of output", args[0], gitOutput>>20)
+		return nil, fmt.Errorf("git %s: more than %d MiB of output", verb(args), gitOutput>>20)
 	}
 	return stdout.Bytes(), nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // store is the run's own repository, in which everything about isolated
@@ -16,9 +18,11 @@ import (
 // it only borrows objects. Safe for concurrent use.
 type store struct {
 	repository
-	project repository // the person's own, with the work tree that steps share
-	common  string     // its common directory
-	lenders []string   // object directories that it borrows from, on this machine
+	project repository          // the person's own, with the work tree that steps share
+	common  string              // its common directory
+	owner   *syscall.Credential // of the project, where that is not the user running us
+	made    time.Time
+	lenders []string // object directories that it borrows from, on this machine
 }
 
 // openStore makes the store at dir.
@@ -30,7 +34,7 @@ func (w *Workspace) openStore(dir string) (*store, error) {
 	if gitdir == "" {
 		return nil, notARepository(w.project)
 	}
-	s := &store{common: commonDir(gitdir)}
+	s := &store{common: commonDir(gitdir), owner: w.otherOwner(), made: time.Now().Add(-time.Second)}
 	s.lenders = objectStores(filepath.Join(s.common, "objects"))
 	s.repository = repository{dir: dir, as: w.gitUser()}
 	s.project = repository{dir: gitdir, workTree: w.root, persons: true, as: w.gitUser()}
@@ -87,11 +91,68 @@ func CanIsolate(project string) error {
 // gitUser is whom git runs as, so that what it writes into the project belongs
 // to the project's owner; nil: the user running us.
 func (w *Workspace) gitUser() *syscall.Credential {
+	if user := w.otherOwner(); user != nil && reaches(user, w.project) {
+		return user
+	}
+	return nil
+}
+
+// otherOwner is the project's owner where that is not the user running us.
+func (w *Workspace) otherOwner() *syscall.Credential {
 	uid, gid, err := owner(w.project)
 	if err != nil || os.Getuid() != 0 || uid == 0 {
 		return nil
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// handOver gives the project's owner what git, run by root, has just made in
+// the project's repository.
+func (s *store) handOver() error {
+	if s.owner == nil || s.as != nil {
+		return nil
+	}
+	for _, d := range []string{"objects", "refs/heads/herd", "logs/refs/heads/herd"} {
+		err := filepath.WalkDir(filepath.Join(s.common, d), func(name string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			if sys, ok := info.Sys().(*syscall.Stat_t); ok && sys.Uid == 0 && changeTime(info) >= s.made.UnixNano() {
+				return os.Lchown(name, int(s.owner.Uid), int(s.owner.Gid))
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// reaches says whether the user may go through every directory above dir.
+func reaches(user *syscall.Credential, dir string) bool {
+	for d := filepath.Dir(dir); ; d = filepath.Dir(d) {
+		st, err := os.Stat(d)
+		if err != nil {
+			return true // git tells
+		}
+		bit := fs.FileMode(0o001)
+		if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Uid == user.Uid {
+			bit = 0o100
+		} else if ok && sys.Gid == user.Gid {
+			bit = 0o010
+		}
+		if st.Mode()&bit == 0 {
+			return false
+		}
+		if d == filepath.Dir(d) {
+			return true
+		}
+	}
 }
 
 // giveTo makes everything below dir the user's.
@@ -116,7 +177,7 @@ func (s *store) base(ctx context.Context, scratch string) (base, error) {
 		if lines := strings.Split(out, "\n"); len(lines) == 3 {
 			head, tree, date = strings.TrimPrefix(lines[0], "commit "), lines[1], lines[2]
 		}
-	} else if _, bad := s.project.line(ctx, "rev-parse", "-q", "--verify", "HEAD"); bad == nil {
+	} else if _, unborn := s.project.line(ctx, "rev-parse", "-q", "--verify", "HEAD"); exitCode(unborn) != 1 {
 		return base{}, err
 	}
 	now, err := s.worktreeTree(ctx, scratch)
