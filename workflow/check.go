@@ -5,11 +5,9 @@ import "strings"
 // Check finds what is wrong in a workflow beyond its shape. It may be called
 // whatever Parse reported, and gives all problems in file order.
 func Check(w *Workflow) []Problem {
-	c := &checker{collector: collector{file: w.File}, w: w}
-	c.index()
+	c := newChecker(w)
 	c.checkIDs()
 	c.checkNeeds()
-	c.gather()
 	c.checkExpressions()
 	c.checkSteps()
 	c.checkUses()
@@ -39,6 +37,15 @@ type checker struct {
 	inputs []string // names of the declared inputs
 
 	searched map[*Value]bool // by checkAgentSecrets
+	tainted  map[string]bool // inputs with untrusted words, by lower-case name; "*" is all
+	handedOn map[string]bool // what was checked with untrusted inputs
+}
+
+func newChecker(w *Workflow) *checker {
+	c := &checker{collector: collector{file: w.File}, w: w}
+	c.index()
+	c.gather()
+	return c
 }
 
 // gather fills what the checks look up.

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,30 +27,116 @@ func untrustedPaths() []string {
 	}
 }
 
-// taint is where an agent's words may come from.
+// taint is where the words of agents and strangers may come from.
 type taint struct {
 	outputs map[*Job]map[string]bool // by lower-case output
 	matrix  map[*Job]map[string]bool // by lower-case key; "*" is all
+	actions map[*Step]map[string]bool
 }
 
 // checkUntrusted warns where text that a stranger or an agent wrote becomes part
-// of a script.
+// of a script, also in the actions and workflows that it is handed on to.
 func (c *checker) checkUntrusted() {
-	paths := untrustedPaths()
-	t := taint{map[*Job]map[string]bool{}, map[*Job]map[string]bool{}}
+	t := c.taints()
+	for _, job := range c.w.Jobs {
+		untrusted := c.untrusted(t, job)
+		for _, s := range job.Steps {
+			if s.Run != nil {
+				c.untrustedIn(s.Run, untrusted)
+			}
+			if inputs := c.handed(s.With, untrusted); s.Action != nil && len(inputs) > 0 {
+				c.handOn(newActionChecker(s.Action), inputs)
+			}
+		}
+		if inputs := c.handed(job.With, untrusted); job.Called != nil && len(inputs) > 0 {
+			c.handOn(newChecker(job.Called), inputs)
+		}
+	}
+}
+
+func (c *checker) taints() taint {
+	t := taint{map[*Job]map[string]bool{}, map[*Job]map[string]bool{}, map[*Step]map[string]bool{}}
 	for _, job := range c.topological() {
 		c.taintJob(t, job)
 	}
-	for _, job := range c.w.Jobs {
-		for _, s := range job.Steps {
-			if s.Run == nil {
-				continue
-			}
-			c.untrustedIn(s.Run, func(ref expr.Ref) bool {
-				return stranger(paths, ref) || c.agentWords(t, job, ref)
-			})
+	return t
+}
+
+// untrusted tells the references in a job that may give words of strangers or
+// agents.
+func (c *checker) untrusted(t taint, job *Job) func(expr.Ref) bool {
+	paths := untrustedPaths()
+	return func(ref expr.Ref) bool { return stranger(paths, ref) || c.agentWords(t, job, ref) }
+}
+
+// handed are the inputs, in lower case, that get untrusted words from `with`;
+// "*" is all.
+func (c *checker) handed(with *Value, untrusted func(expr.Ref) bool) map[string]bool {
+	inputs := map[string]bool{}
+	switch {
+	case with == nil:
+	case with.Kind != Mapping && c.uses(with, untrusted):
+		inputs["*"] = true
+	}
+	for _, e := range entriesOf(with) {
+		if !c.uses(e.Value, untrusted) {
+			continue
+		}
+		if e.Key.template() != nil {
+			inputs["*"] = true
+		}
+		inputs[strings.ToLower(e.Key.Text)] = true
+	}
+	return inputs
+}
+
+// handOn checks what is used once more, with inputs that are not to be trusted.
+func (c *checker) handOn(inner *checker, inputs map[string]bool) {
+	key := inner.file + "\x00" + strings.Join(slices.Sorted(maps.Keys(inputs)), "\x00")
+	switch {
+	case c.handedOn[key]:
+		return
+	case c.handedOn == nil:
+		c.handedOn = map[string]bool{}
+	}
+	c.handedOn[key] = true
+	inner.tainted, inner.handedOn = inputs, c.handedOn
+	inner.checkUntrusted()
+	c.problems = append(c.problems, inner.problems...)
+}
+
+// actionWords are the outputs of an action, in lower case, that may hold words
+// of an agent in it, or untrusted ones that it was given.
+func (c *checker) actionWords(t taint, job *Job, s *Step) map[string]bool {
+	if words, known := t.actions[s]; known {
+		return words
+	}
+	t.actions[s] = nil // a step that refers to itself has nothing
+	inner := newActionChecker(s.Action)
+	inner.tainted = c.handed(s.With, c.untrusted(t, job))
+	untrusted := inner.untrusted(inner.taints(), s.Action.job)
+	words := map[string]bool{}
+	for _, o := range s.Action.Outputs {
+		if o.Value != nil && inner.uses(o.Value, untrusted) {
+			words[strings.ToLower(o.Name.Value)] = true
 		}
 	}
+	t.actions[s] = words
+	return words
+}
+
+// callWords is actionWords of a workflow that a job calls.
+func (c *checker) callWords(t taint, job *Job) map[string]bool {
+	inner := newChecker(job.Called)
+	inner.tainted = c.handed(job.With, c.untrusted(t, job))
+	inside := inner.taints()
+	words := map[string]bool{}
+	for _, o := range job.Called.Call.Outputs {
+		if o.Value != nil && inner.uses(o.Value, func(ref expr.Ref) bool { return inner.agentWords(inside, nil, ref) }) {
+			words[strings.ToLower(o.Name.Value)] = true
+		}
+	}
+	return words
 }
 
 func (c *checker) untrustedIn(run *Value, untrusted func(expr.Ref) bool) {
@@ -121,8 +208,21 @@ func (c *checker) agentWords(t taint, job *Job, ref expr.Ref) bool {
 			return false
 		}
 		s := c.stepOf(job, path[0])
-		return s != nil && s.IsAgent()
-	case "needs":
+		switch {
+		case s == nil:
+			return false
+		case s.Action == nil:
+			return s.IsAgent()
+		case len(path) < 3 || path[2] == "*":
+			return len(c.actionWords(t, job, s)) > 0
+		}
+		return c.actionWords(t, job, s)[strings.ToLower(path[2])]
+	case "inputs":
+		if len(path) == 0 || path[0] == "*" {
+			return len(c.tainted) > 0
+		}
+		return c.tainted["*"] || c.tainted[strings.ToLower(path[0])]
+	case "needs", "jobs":
 		if len(path) < 2 {
 			return false
 		}
@@ -140,6 +240,9 @@ func (c *checker) agentWords(t taint, job *Job, ref expr.Ref) bool {
 
 func (c *checker) stepOf(job *Job, id string) *Step {
 	f := c.facts[job]
+	if f == nil {
+		return nil
+	}
 	i, ok := f.steps[strings.ToLower(id)]
 	if !ok || i >= len(job.Steps) {
 		return nil
@@ -171,6 +274,10 @@ func (c *checker) taintJob(t taint, job *Job) {
 			keys[strings.ToLower(e.Key.Text)] = true
 		}
 		t.matrix[job] = keys
+	}
+	if job.Called != nil {
+		t.outputs[job] = c.callWords(t, job)
+		return
 	}
 	outputs := map[string]bool{}
 	for _, e := range entriesOf(job.Outputs) {

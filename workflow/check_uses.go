@@ -8,14 +8,17 @@ import (
 	"github.com/herd-runner/herd-runner/workflow/expr"
 )
 
-// checkAction finds what is wrong in an action beyond its shape.
-func checkAction(a *Action, src []byte) []Problem {
-	w := &Workflow{File: a.File, Src: src, On: Triggers{Inputs: a.Inputs}, Jobs: []*Job{a.job}}
-	c := &checker{collector: collector{file: a.File}, w: w, action: a}
-	c.index()
-	c.checkIDs()
-	c.gather()
+func newActionChecker(a *Action) *checker {
+	c := newChecker(&Workflow{File: a.File, On: Triggers{Inputs: a.Inputs}, Jobs: []*Job{a.job}})
+	c.action = a
 	c.facts[a.job].known = false // the matrix is the caller's
+	return c
+}
+
+// checkAction finds what is wrong in an action beyond its shape.
+func checkAction(a *Action) []Problem {
+	c := newActionChecker(a)
+	c.checkIDs()
 	top := scope{before: -1}
 	for _, in := range a.Inputs {
 		c.expressions(in.Default, "inputs.default", top)

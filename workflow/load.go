@@ -191,5 +191,5 @@ func (l *loader) composite(s *Step, file string, f *openedFile, chain []string) 
 		return
 	}
 	l.steps(a.Steps, append(slices.Clone(chain), file))
-	l.report(file, checkAction(a, f.src))
+	l.report(file, checkAction(a))
 }
