@@ -37,6 +37,9 @@ func References(w *Workflow, jobs []*Job) []Reference {
 	return refs
 }
 
+// References lists the contexts that the expressions in v use; none of nil.
+func (v *Value) References() []Reference { return v.references(nil, map[*Value]bool{}) }
+
 func (v *Value) references(refs []Reference, seen map[*Value]bool) []Reference {
 	if v == nil || seen[v] {
 		return refs

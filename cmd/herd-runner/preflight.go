@@ -18,24 +18,59 @@ import (
 // asks of policy, runtime and box. Blocks that depend on the run (matrix, needs,
 // steps …) are looked at when their step starts.
 func (p *prepared) preflight() []workflow.Problem {
-	var problems []workflow.Problem
-	seen := map[*workflow.Step]bool{}
-	for _, part := range p.parts() {
-		for _, job := range part.jobs {
-			for _, step := range withInner(job.Steps) {
-				if seen[step] || step.Uses != nil {
-					continue
-				}
-				seen[step] = true
-				check := stepCheck{prepared: p, step: step}
-				for _, spec := range check.run() {
-					p.specs, p.specSteps = append(p.specs, spec), append(p.specSteps, step)
-				}
-				problems = append(problems, check.problems...)
+	f := flight{prepared: p, called: map[string]bool{}, said: map[workflow.Problem]bool{}}
+	f.jobs(p.plannedJobs(), nil)
+	return f.problems
+}
+
+// flight walks through all steps of a run, each with the inputs that it has.
+type flight struct {
+	*prepared
+	called   map[string]bool // workflows, with what is handed to them
+	said     map[workflow.Problem]bool
+	problems []workflow.Problem
+}
+
+func (f *flight) jobs(jobs []*workflow.Job, s scopes) {
+	for _, job := range jobs {
+		f.steps(job.Steps, s)
+		if job.Called == nil {
+			continue
+		}
+		k := handed(job.Called.Call.Inputs, job.With, f.at(nil, s).eval, typedInput)
+		key := job.Called.File + "\x00" + expr.ToJSON(k.values) + strings.Join(k.unknown, ",")
+		if !f.called[key] {
+			f.called[key] = true
+			f.jobs(job.Called.Jobs, scopes{job.Called.File: k})
+		}
+	}
+}
+
+func (f *flight) steps(list []*workflow.Step, s scopes) {
+	for _, step := range list {
+		check := f.at(step, s)
+		switch {
+		case step.Action != nil:
+			k := handed(step.Action.Inputs, step.With, check.eval, textInput)
+			f.steps(step.Action.Steps, s.with(step.Action.File, k))
+			continue
+		case step.Uses != nil:
+			continue
+		}
+		for _, spec := range check.run() {
+			f.specs, f.specSteps = append(f.specs, spec), append(f.specSteps, step)
+		}
+		for _, problem := range check.problems {
+			if !f.said[problem] {
+				f.said[problem] = true
+				f.problems = append(f.problems, problem)
 			}
 		}
 	}
-	return problems
+}
+
+func (f *flight) at(step *workflow.Step, s scopes) *stepCheck {
+	return &stepCheck{prepared: f.prepared, step: step, given: s}
 }
 
 // plannedJobs are the jobs of the plan in file order.
@@ -65,6 +100,7 @@ func withInner(steps []*workflow.Step) []*workflow.Step {
 type stepCheck struct {
 	*prepared
 	step     *workflow.Step
+	given    scopes // inputs beside those of the run itself
 	problems []workflow.Problem
 }
 
@@ -98,6 +134,7 @@ func (c *stepCheck) run() []sandbox.Spec {
 func (c *stepCheck) docker() (workflow.Docker, bool) {
 	d, err := workflow.DecodeDocker(c.step.Docker, c.eval)
 	if err != nil {
+		c.wrong(c.step.Docker, err)
 		return d, false
 	}
 	if d.Auth != "" && d.Auth != "gateway" {
@@ -113,7 +150,9 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 // engine whose program the box must have; "" for none, or where it is not known.
 func (c *stepCheck) agent() (engine string) {
 	r, err := workflow.DecodeRuntime(c.step.Runtime, c.eval)
-	if err == nil {
+	if err != nil {
+		c.wrong(c.step.Runtime, err)
+	} else {
 		if r.Session != "" {
 			c.add(c.step.Runtime, errors.New("runtime.session is not supported yet"), "remove it")
 		}
@@ -173,24 +212,54 @@ func (c *stepCheck) add(at *workflow.Value, err error, hint string) {
 	})
 }
 
+// wrong reports what is wrong with a block that does not depend on the run.
+func (c *stepCheck) wrong(block *workflow.Value, err error) {
+	if c.known(block) {
+		c.problems = append(c.problems, workflow.Problems(c.step.File, err)...)
+	}
+}
+
+// known says whether everything that the expressions in v use is known.
+func (c *stepCheck) known(v *workflow.Value) bool {
+	if v == nil {
+		return true
+	}
+	for _, item := range v.Items {
+		if !c.known(item) {
+			return false
+		}
+	}
+	for _, e := range v.Entries {
+		if !c.known(e.Key) || !c.known(e.Value) {
+			return false
+		}
+	}
+	if v.Kind != workflow.Scalar {
+		return true
+	}
+	_, err := c.eval(v)
+	return err == nil
+}
+
 func (c *stepCheck) eval(v *workflow.Value) (expr.Value, error) {
 	return workflow.Evaluate(v, c.envOf(v))
 }
 
-// envOf knows what is the same for the whole run, where v stands: the inputs of
-// an action and of a called workflow are known only when it runs.
+// envOf knows what is the same for the whole run, where v stands, and the inputs
+// of an action and of a called workflow as far as its callers give constants.
 func (c *stepCheck) envOf(v *workflow.Value) expr.Env {
 	env := c.staticEnv()
 	file := v.File()
-	if file == "" {
+	if file == "" && c.step != nil {
 		file = c.step.File
 	}
+	k := c.given[file]
 	if file == c.workflow.File {
-		return env
+		k = knownInputs{values: c.inputs}
 	}
 	return expr.Env{Context: func(name string) (expr.Value, bool) {
 		if name == "inputs" {
-			return nil, false
+			return k.values, k.values != nil && k.cover(v)
 		}
 		return env.Context(name)
 	}}
