@@ -80,6 +80,8 @@ func configFile(task runtimes.Task, instructions string) ([]byte, error) {
 			// These speak to the vendor beside the model.
 			"apps":    false,
 			"plugins": false,
+			// An agent before this one may have left some in HOME.
+			"hooks": false,
 		},
 		ModelProviders: map[string]provider{providerName: {
 			Name:    providerName,
