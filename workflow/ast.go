@@ -53,6 +53,7 @@ type Workflow struct {
 	Env           *Value
 	Defaults      Defaults
 	Concurrency   *Value
+	Budget        *Value
 	Permissions   *Value
 	Jobs          []*Job // file order
 
@@ -111,6 +112,7 @@ type Job struct {
 	ContinueOnError *Value
 	TimeoutMinutes  *Value
 	Concurrency     *Value
+	Budget          *Value
 	Environment     *Value
 	Permissions     *Value
 	Outputs         *Value // mapping
@@ -171,6 +173,7 @@ type Step struct {
 	TimeoutMinutes   *Value
 	ContinueOnError  *Value
 	Retry            *Value
+	Budget           *Value
 
 	// Uses is what the step uses in place of a script, With what it gets:
 	// actions/checkout, or a composite action of the project, which is Action

@@ -86,6 +86,14 @@ type Retry struct {
 	On  []string // causes; empty: rate_limited, stalled, infrastructure
 }
 
+// Budget is an evaluated `budget:` block. Zero: no limit.
+type Budget struct {
+	MaxCostUSD  float64
+	MaxTokens   int64 // of all kinds, cached ones too
+	MaxRequests int64
+	MaxTurns    int64
+}
+
 // EvalFunc evaluates a Value in the scope of a step: scalars that are one whole
 // ${{ }} keep their type, mappings become *expr.Object, sequences *expr.Array.
 type EvalFunc func(v *Value) (expr.Value, error)

@@ -37,6 +37,7 @@ func (c *checker) checkExpressions() {
 	c.expressions(w.RunName, "run-name", top)
 	c.expressions(w.Env, "env", top)
 	c.expressions(w.Concurrency, "concurrency", top)
+	c.expressions(w.Budget, "budget", top)
 	for _, in := range w.On.Inputs {
 		c.expressions(in.Default, "on.workflow_call.inputs.default", top)
 	}
@@ -74,6 +75,7 @@ func (c *checker) jobExpressions(job *Job) {
 	c.expressions(job.RunsOn, in+"runs-on", s)
 	c.expressions(job.Env, in+"env", s)
 	c.expressions(job.Concurrency, in+"concurrency", s)
+	c.expressions(job.Budget, in+"budget", s)
 	c.expressions(job.ContinueOnError, in+"continue-on-error", s)
 	c.expressions(job.TimeoutMinutes, in+"timeout-minutes", s)
 	c.deploymentExpressions(job.Environment, s)
@@ -127,7 +129,7 @@ func (c *checker) stepExpressions(step *Step, s scope) {
 	}{
 		{"name", step.Name}, {"run", step.Run}, {"prompt", step.Prompt}, {"prompt-file", step.PromptFile},
 		{"with", step.With}, {"env", step.Env}, {"shell", step.Shell}, {"working-directory", step.WorkingDirectory},
-		{"timeout-minutes", step.TimeoutMinutes}, {"continue-on-error", step.ContinueOnError}, {"retry", step.Retry},
+		{"timeout-minutes", step.TimeoutMinutes}, {"continue-on-error", step.ContinueOnError}, {"retry", step.Retry}, {"budget", step.Budget},
 	} {
 		c.expressions(at.v, in+at.key, s)
 	}

@@ -104,6 +104,13 @@ func (c *checker) reference(v *Value, ref expr.Ref, base int, p place, s scope) 
 		if c.jobs[strings.ToLower(name)] == nil {
 			fail(suggest(name, c.jobIDs()), "there is no job %q", name)
 		}
+	case "budget":
+		switch members := budgetMembers(); {
+		case !strings.EqualFold(name, "remaining"):
+			fail("write budget.remaining", "`budget` has no %q", name)
+		case len(ref.Path) > 1 && ref.Path[1] != "*" && !containsFold(members, ref.Path[1]):
+			fail(suggest(ref.Path[1], members), "`budget.remaining` has no %q", ref.Path[1])
+		}
 	case "matrix":
 		f := s.job
 		switch {

@@ -46,6 +46,9 @@ func (c *checker) checkStep(s *Step) {
 			c.errorf(v, "step", "say what the agent shall do", "the prompt is empty")
 		}
 	}
+	if s.Budget != nil && !s.IsAgent() && s.Uses == nil {
+		c.errorf(s.Budget, "step", "remove it, or give it to the job", "`budget` belongs to steps that ask a model: those with `prompt`, `prompt-file` or `uses`")
+	}
 	if s.IsAgent() && s.Run == nil && s.Shell != nil {
 		c.errorf(s.Shell, "step", "remove it", "`shell` belongs to `run`; an agent step has none")
 	}

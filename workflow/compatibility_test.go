@@ -40,7 +40,7 @@ func TestDocsOfCompatibility(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("\nOurs are `runtime`, `docker` and `workspace` (of `defaults`, jobs and steps), and of\nsteps `prompt`, `prompt-file`, `retry` and `needs`.\n\n## Contexts\n\n| Context | |\n|---|---|\n")
+	b.WriteString("\nOurs are `runtime`, `docker` and `workspace` (of `defaults`, jobs and steps), and of\nsteps `prompt`, `prompt-file`, `retry` and `needs`, `budget` of all three, and the\ncontext `budget`.\n\n## Contexts\n\n| Context | |\n|---|---|\n")
 	for _, name := range contextNames() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, contextStatus(t, name))
 	}

@@ -15,7 +15,7 @@ func TestContextAvailability(t *testing.T) {
 		head   = "on: {workflow_call: {inputs: {i: {type: string}}}}\n"
 		tail   = "\njobs: {a: {runs-on: x, steps: [{run: a}]}}\n"
 		matrix = "steps: [{run: a}], strategy: {matrix: {m: [1]}}, "
-		every  = "github needs strategy matrix job runner env vars secrets steps inputs"
+		every  = "github needs strategy matrix job runner env vars secrets steps inputs budget"
 		ofJob  = "github needs strategy matrix vars inputs"
 	)
 	for _, tt := range []struct{ key, before, after, contexts string }{
@@ -33,9 +33,11 @@ func TestContextAvailability(t *testing.T) {
 		{"jobs.a.env", jobs + matrix + "env: {A: ", "}}\n", ofJob + " secrets"},
 		{"jobs.a.environment", jobs + matrix + "environment: ", "}\n", ofJob},
 		{"jobs.a.environment.url", jobs + matrix + "environment: {name: x, url: ", "}}\n", ofJob + " job runner env steps"},
-		{"jobs.a.if", jobs + "steps: [{run: a}], if: ", "}\n", "github needs vars inputs"},
+		{"jobs.a.if", jobs + "steps: [{run: a}], if: ", "}\n", "github needs vars inputs budget"},
 		{"jobs.a.name", jobs + matrix + "name: ", "}\n", ofJob},
-		{"jobs.a.outputs", jobs + matrix + "outputs: {o: ", "}}\n", every},
+		{"jobs.a.outputs", jobs + matrix + "outputs: {o: ", "}}\n", strings.Replace(every, " budget", "", 1)},
+		{"budget", head + "budget: {max-turns: ", "}" + tail, "github inputs vars"},
+		{"jobs.a.budget", jobs + matrix + "budget: {max-turns: ", "}}\n", ofJob},
 		{"jobs.a.runs-on", strings.Replace(jobs, "runs-on: x, needs", "needs", 1) + matrix + "runs-on: ", "}\n", ofJob},
 		{"jobs.a.strategy", jobs + "steps: [{run: a}], strategy: {fail-fast: ", "}}\n", "github needs vars inputs"},
 		{"jobs.a.timeout-minutes", jobs + matrix + "timeout-minutes: ", "}\n", ofJob},
@@ -50,7 +52,7 @@ func TestContextAvailability(t *testing.T) {
 	} {
 		for _, context := range contextNames() {
 			src := tt.before + "\"${{ " + context + " }}\"" + tt.after
-			if context == "steps" || context == "needs" || context == "matrix" {
+			if context == "steps" || context == "needs" || context == "matrix" || context == "budget" {
 				src = tt.before + fmt.Sprintf("\"${{ toJSON(%s) }}\"", context) + tt.after
 			}
 			want := strings.Contains(" "+tt.contexts+" ", " "+context+" ")

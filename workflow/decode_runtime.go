@@ -44,7 +44,7 @@ func (d *decoder) runtime(v *Value) Runtime {
 		case "max-turns":
 			out.MaxTurns = int(d.whole(key, v, 1, 100_000))
 		case "max-cost-usd":
-			out.MaxCostUSD = d.number(key, v, 0.0001, 1_000_000)
+			out.MaxCostUSD = d.number(key, v, minCostUSD, maxCostUSD)
 		case "max-tokens":
 			out.MaxTokens = d.whole(key, v, 1, math.MaxInt32)
 		case "stall-minutes":

@@ -60,6 +60,8 @@ func (p *fileParser) workflow(w *Workflow, root *Value) {
 			p.defaults = w.Defaults
 		case "concurrency":
 			w.Concurrency = p.concurrency(e)
+		case "budget":
+			w.Budget = p.budget(e)
 		case "permissions":
 			w.Permissions = p.permissions(e)
 		case "jobs":

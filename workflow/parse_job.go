@@ -47,6 +47,8 @@ func (p *fileParser) job(job *Job, v *Value) {
 			job.TimeoutMinutes = p.number(e)
 		case "concurrency":
 			job.Concurrency = p.concurrency(e)
+		case "budget":
+			job.Budget = p.budget(e)
 		case "environment":
 			job.Environment = p.deployment(e)
 		case "permissions":

@@ -33,6 +33,8 @@ func (p *fileParser) step(job *Job, s *Step, v *Value) {
 			s.ContinueOnError = p.boolean(e)
 		case "retry":
 			s.Retry = p.retry(e)
+		case "budget":
+			s.Budget = p.budget(e)
 		case "runtime":
 			runtime = p.runtimeBlock(e)
 		case "docker":
@@ -110,4 +112,17 @@ func (p *fileParser) retry(e Entry) *Value {
 		}
 	}
 	return p.prepare(v)
+}
+
+// budget takes the limits of a workflow, job or step.
+func (p *fileParser) budget(e Entry) *Value {
+	if p.empty(e) {
+		return nil
+	}
+	v := e.Value
+	if v.Kind != Mapping || len(v.Entries) == 0 {
+		p.errorf(v, "type", "write `budget: {max-cost-usd: 1.5}`", "`budget` must be a mapping with at least one limit, found %s", describe(v))
+		return nil
+	}
+	return p.prepare(p.known(v, "budget"))
 }

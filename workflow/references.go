@@ -21,17 +21,17 @@ func References(w *Workflow, jobs []*Job) []Reference {
 			refs = v.references(refs, seen)
 		}
 	}
-	take(w.Env, w.Defaults.Shell, w.Defaults.WorkingDirectory)
+	take(w.Env, w.Budget, w.Defaults.Shell, w.Defaults.WorkingDirectory)
 	for _, job := range jobs {
 		refs = job.If.conditionReferences(refs)
-		take(job.Name, job.Env, job.Defaults.Shell, job.Defaults.WorkingDirectory, job.ContinueOnError, job.TimeoutMinutes, job.Outputs, job.With, job.Secrets)
+		take(job.Name, job.Env, job.Defaults.Shell, job.Defaults.WorkingDirectory, job.ContinueOnError, job.TimeoutMinutes, job.Budget, job.Outputs, job.With, job.Secrets)
 		if job.Strategy != nil {
 			take(job.Strategy.Matrix, job.Strategy.FailFast, job.Strategy.MaxParallel)
 		}
 		for _, s := range job.Steps {
 			refs = s.If.conditionReferences(refs)
 			take(s.Name, s.Run, s.Prompt, s.PromptFile, s.Env, s.Shell, s.WorkingDirectory,
-				s.TimeoutMinutes, s.ContinueOnError, s.With, s.Retry, s.Runtime, s.Docker, s.Workspace)
+				s.TimeoutMinutes, s.ContinueOnError, s.With, s.Retry, s.Budget, s.Runtime, s.Docker, s.Workspace)
 		}
 	}
 	return refs

@@ -23,6 +23,7 @@ func jobBlocks() []block {
 		{name: "timeout-minutes", shape: number(), place: at + "timeout-minutes", example: "30", doc: "After that it is cancelled; fractions work."},
 		{name: "cancel-timeout-minutes", shape: number(), place: at + "timeout-minutes", inert: true, example: "5", doc: "How long GitHub waits for a cancelled job."},
 		{name: "concurrency", shape: either(filled(), in("concurrency")), place: at + "concurrency", example: "deploy", doc: "Jobs of one group wait for each other, on one machine."},
+		{name: "budget", shape: in("budget"), ours: true, place: at + "budget", example: "{max-tokens: 500000}", doc: "What the agents of a job, or of one leg of its matrix, together may spend."},
 		{name: "outputs", shape: mapOf(text()), place: at + "outputs", example: `{x: "${{ github.ref }}"}`, doc: "What jobs that need it can read, at most 1 MiB each."},
 		{name: "environment", shape: either(filled(), in("environment")), place: at + "environment", inert: true, example: "production", doc: "GitHub's deployment environment."},
 		{name: "permissions", shape: either(oneOf("read-all", "write-all"), in("permissions")), inert: true, example: "{contents: read}", doc: "What GitHub's token may do."},

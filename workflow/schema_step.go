@@ -20,6 +20,7 @@ func stepBlocks() []block {
 			{name: "timeout-minutes", shape: number(), place: at + "timeout-minutes", example: "0.5", doc: "After that it has failed; fractions work."},
 			{name: "continue-on-error", shape: boolean(), place: at + "continue-on-error", example: "true", doc: "Whether the job goes on well when it fails."},
 			{name: "retry", shape: either(number(), in("retry")), ours: true, place: at + "retry", example: "{max: 2, on: [rate_limited]}", doc: "How often, and after which causes, it is tried again."},
+			{name: "budget", shape: in("budget"), ours: true, place: at + "budget", example: "{max-turns: 30}", beside: "prompt: a", without: alone, doc: "What the agent, or those of the action, may spend in all attempts."},
 			{name: "needs", shape: oneOrMore(filled()), ours: true, example: "[]", doc: "Steps of this job to start after, in place of the step before; `[]` starts with the job."},
 			{name: "background", shape: boolean(), example: "true", doc: "Whether the next step starts without waiting for it."},
 			{name: "wait", shape: oneOrMore(filled()), example: "before", without: alone, doc: "Waits for background steps; nothing else may stand beside it but `id`, `name`, `if`."},
@@ -29,6 +30,12 @@ func stepBlocks() []block {
 		}}
 	step.keys = append(step.keys, boxKeys("step")...)
 	return []block{step,
+		{name: "budget", title: "`budget`", doc: "Of a workflow, a job or a step; the gateway keeps it, see [budgets.md](budgets.md). In a workflow and a job expressions see less, as their own `budget` says.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{prompt: a, budget: {%s}}]}}\n", keys: []key{
+			{name: "max-cost-usd", shape: number(), ours: true, place: at + "budget", example: "1.5", doc: "US dollars at API rates; models without a known price are refused."},
+			{name: "max-tokens", shape: number(), ours: true, place: at + "budget", example: "200000", doc: "Tokens of all kinds, cached ones too."},
+			{name: "max-requests", shape: number(), ours: true, place: at + "budget", example: "100", doc: "Requests to the model, failed ones too."},
+			{name: "max-turns", shape: number(), ours: true, place: at + "budget", example: "30", doc: "Answers of the model."},
+		}},
 		{name: "retry", title: "`retry`", doc: "Short form: `retry: 2`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{run: a, retry: {%s}}]}}\n", keys: []key{
 			{name: "max", shape: number(), required: true, ours: true, place: at + "retry", example: "2", doc: "How many attempts may follow the first."},
 			{name: "on", shape: oneOrMore(oneOf(retryCauses()...)), ours: true, place: at + "retry", example: "[rate_limited, stalled]", beside: "max: 1", doc: "After which causes; `rate_limited`, `stalled` and `infrastructure` where nothing is said."},

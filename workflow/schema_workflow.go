@@ -18,6 +18,7 @@ func workflowBlocks() []block {
 			{name: "env", shape: mapOf(text()), place: topEnv, example: "{A: b}", doc: "Variables of all steps."},
 			{name: "defaults", shape: in("defaults"), example: "{run: {shell: bash}}", doc: "What steps have that do not say otherwise."},
 			{name: "concurrency", shape: either(filled(), in("concurrency")), place: "concurrency", example: `"deploy-${{ github.ref }}"`, doc: "Runs of one group wait for each other, on one machine."},
+			{name: "budget", shape: in("budget"), ours: true, place: "budget", example: "{max-cost-usd: 5}", doc: "What all its agents together may spend."},
 			{name: "jobs", shape: shape{kind: mapShape, of: &shape{kind: blockShape, block: "job"}, least: 1}, required: true, example: "{a: {runs-on: x, steps: [{run: a}]}}", without: "jobs: {a: {runs-on: x, steps: [{run: a}]}}", doc: "The jobs, by id: letters, digits, `-` and `_`, a letter or `_` first, at most 99 characters."},
 		}},
 		permissionBlock(),

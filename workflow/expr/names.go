@@ -48,7 +48,7 @@ func unknownContext(src string, start, end int, known func(string) bool) *Error 
 }
 
 func contextNames() []string {
-	return []string{"github", "env", "vars", "job", "jobs", "steps", "runner", "secrets", "strategy", "matrix", "needs", "inputs"}
+	return []string{"github", "env", "vars", "job", "jobs", "steps", "runner", "secrets", "strategy", "matrix", "needs", "inputs", "budget"}
 }
 
 // arity returns the argument counts of a function by lower-case name.
