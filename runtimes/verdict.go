@@ -127,7 +127,7 @@ func GatewayVerdict(task Task, g GatewayView) (r Result, ok bool) {
 			"top up the account or raise its spending limit at the vendor, then run again")
 	case status == 429, status == 529:
 		r, _ := fail(event.CauseRateLimited, fmt.Sprintf("the model's API is limiting requests (HTTP %d)", status),
-			"wait and run again, add `retry: {max: 2, on: [rate_limited]}` to the step, or lower --max-agents")
+			rateLimitHint)
 		r.RetryAt = g.RetryAt
 		return r, true
 	case status == 404:
@@ -144,6 +144,8 @@ func GatewayVerdict(task Task, g GatewayView) (r Result, ok bool) {
 			"`herd-runner logs RUN JOB/STEP` shows what the agent did before")
 	}
 }
+
+const rateLimitHint = "wait and run again, add `retry: {max: 2, on: [rate_limited]}` to the step, or lower --max-agents"
 
 // refusedByGateway is what the gateway itself said of the last exchange: a
 // refusal of its own, or that the vendor's answer broke. Its words are those
@@ -168,6 +170,14 @@ func refusedByGateway(g GatewayView) (Result, bool) {
 		return fail(event.CauseBudget, "raise max-cost-usd or max-tokens, or give the step less to do")
 	case "no_credit":
 		return fail(event.CauseBudget, "top up the account or raise its spending limit at the vendor, then run again")
+	case "rate_limited":
+		r, _ := fail(event.CauseRateLimited, rateLimitHint)
+		r.RetryAt = g.RetryAt
+		return r, true
+	case "no_progress":
+		return fail(event.CauseNoResult, "its model gives empty answers: try another model, or the step again")
+	case "budget_book":
+		return fail(event.CauseInfrastructure, "the day's budget is kept in ~/.local/state/herd-runner/budget: see that it can be written")
 	case "auth":
 		return fail(event.CauseAuth, "`herd-runner doctor` says which credential is missing and how to get it")
 	case "replay_miss":

@@ -70,7 +70,7 @@ func (f *frame) begin(ctx context.Context, step *workflow.Step) *stepRun {
 // scope is what the action's own expressions see.
 func (f *frame) scope() *scope {
 	c := f.caller
-	return &scope{run: c.run, job: c.node.Job, leg: c.leg, view: f.view, stepEnv: c.sc.stepEnv, onHost: c.sc.onHost, status: f.status(), frame: f}
+	return &scope{run: c.run, job: c.node.Job, leg: c.leg, view: f.view, stepEnv: c.sc.stepEnv, onHost: c.sc.onHost, status: f.status(), frame: f, budgets: c.sc.budgets}
 }
 
 // status: success() and failure() ask about the action's own steps; cancelled()

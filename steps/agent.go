@@ -128,6 +128,11 @@ func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life
 	model, done, err := s.OpenModel(AgentRun{
 		Job: s.leg.leg.ID, Step: s.id(), Attempt: s.attempt, APIs: rt.Describe().APIsFor(cfg.Model), Config: cfg,
 		Emit: func(c event.ModelCall) { s.emit(event.Event{Type: event.Exchange, Exchange: &c}) },
+		Waiting: func(w event.Wait) {
+			life.sign() // waiting in line is no stall; the gateway bounds it
+			s.emit(event.Event{Type: event.Waiting, Wait: &w})
+		},
+		Budgets: s.sc.levels(), Deadline: s.bound(),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -217,7 +222,11 @@ func (s *stepRun) agentOutputs(res runtimes.Result, end attemptEnd, view runtime
 	}
 	o.Set("result", res.Text)
 	o.Set("session-id", res.SessionID)
-	o.Set("cost-usd", expr.String(total.CostUSD))
+	cost := ""
+	if total.CostKnown || total.CostUSD > 0 {
+		cost = expr.String(total.CostUSD)
+	}
+	o.Set("cost-usd", cost)
 	o.Set("input-tokens", expr.String(float64(total.InputTokens)))
 	o.Set("output-tokens", expr.String(float64(total.OutputTokens)))
 	o.Set("turns", expr.String(float64(res.Turns)))
@@ -302,11 +311,15 @@ func (s *stepRun) runtimeConfig() (runtimes.Config, time.Duration, error) {
 	if err != nil {
 		return runtimes.Config{}, 0, err
 	}
+	cfg := RuntimeConfig(r)
+	if s.Model != nil {
+		cfg.Model, cfg.FallbackModel = s.Model(cfg.Model), s.Model(cfg.FallbackModel)
+	}
 	stall := s.Stall
 	if r.StallMinutes > 0 {
 		stall = time.Duration(r.StallMinutes * float64(time.Minute))
 	}
-	return RuntimeConfig(r), stall, nil
+	return cfg, stall, nil
 }
 
 // RuntimeConfig is what a runtime: block asks of a runtime.

@@ -92,6 +92,11 @@ func (r *run) callee(n *workflow.Node, l *legState) (*run, error) {
 		}
 		return r.Contexts(name, onHost)
 	}
+	seen := expr.Env{Context: func(name string) (expr.Value, bool) { return o.Contexts(name, false) }}
+	eval := func(v *workflow.Value) (expr.Value, error) { return workflow.Evaluate(v, seen) }
+	if o.Budgets, err = within(l.budgets, job.Called.Budget, eval, "workflow "+l.leg.ID, fmt.Sprintf("workflow %s, called by job %q", job.Called.File, l.leg.ID)); err != nil {
+		return nil, fmt.Errorf("workflow %s: %w", job.Uses.Text, err)
+	}
 	child := newRun(o)
 	child.cleanup, child.bounds = r.cleanup, r.bounds
 	child.prefix = l.leg.ID + workflow.CallSeparator

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -28,14 +29,15 @@ type legState struct {
 	start   time.Time
 	once    sync.Once // for begin
 	expired chan struct{}
-	expiry  sync.Once   // for expire
-	why     string      // of expired; set before it is closed
-	timer   *time.Timer // ends the leg at the job's timeout
-	group   string      // its concurrency group; empty: it has none
-	leave   func()      // gives its concurrency group up; nil: it has none
-	skip    string      // result when its concurrency group kept it from starting
-	broken  error       // the leg's own env or timeout could not be evaluated
-	result  string      // after LegEnd
+	expiry  sync.Once     // for expire
+	why     string        // of expired; set before it is closed
+	timer   *time.Timer   // ends the leg at the job's timeout
+	budgets []BudgetLevel // nearest first
+	group   string        // its concurrency group; empty: it has none
+	leave   func()        // gives its concurrency group up; nil: it has none
+	skip    string        // result when its concurrency group kept it from starting
+	broken  error         // the leg's own env or timeout could not be evaluated
+	result  string        // after LegEnd
 	outputs *expr.Object
 
 	background map[string]*backgroundRun // by step id
@@ -98,13 +100,18 @@ func (r *run) begin(n *workflow.Node, l *legState) {
 	r.emit(event.Event{Type: event.JobStarted, Job: l.leg.ID, Name: name})
 
 	timeout := defaultJobTimeout
-	err := func() error {
+	l.budgets = r.Budgets
+	err := func() (err error) {
 		for _, block := range []*workflow.Value{r.Plan.Workflow.Env, n.Job.Env} {
 			vars, err := evalEnv(block, sc)
 			if err != nil {
 				return err
 			}
 			maps.Copy(l.view.env, vars)
+		}
+		eval := func(v *workflow.Value) (expr.Value, error) { return workflow.Evaluate(v, sc.env()) }
+		if l.budgets, err = within(r.Budgets, n.Job.Budget, eval, "job "+l.leg.ID, fmt.Sprintf("job %q", l.leg.ID)); err != nil {
+			return err
 		}
 		if n.Job.TimeoutMinutes != nil {
 			minutes, err := workflow.EvalTimeout(n.Job.TimeoutMinutes, sc.env())

@@ -47,6 +47,8 @@ type Options struct {
 	// back what it allowed with the sources of volumes resolved.
 	Authorize func(d workflow.Docker) (workflow.Docker, error)
 
+	// Model gives the model that a name in the workflow stands for; nil: itself.
+	Model func(name string) string
 	// Runtime picks the runtime for a configuration.
 	Runtime func(cfg runtimes.Config) (runtimes.Runtime, error)
 	// OpenModel opens the gateway's session for one attempt of an agent step;
@@ -58,6 +60,11 @@ type Options struct {
 	// allow. asked is called for every request, possibly by several goroutines;
 	// what it returns is told how the request ended.
 	OpenEgress func(allow []string, asked func() func(event.EgressCall)) (EgressSession, error)
+	// Budgets bound what all agents of the run may spend, nearest first.
+	Budgets []BudgetLevel
+	// BudgetLeft says what is left of budgets, for budget.remaining; nil: nobody
+	// knows. Safe for concurrent use.
+	BudgetLeft func(levels []BudgetLevel) BudgetLeft
 
 	// AgentSecrets lets secrets into an agent's prompt and env; the operator's
 	// policy says so.
@@ -151,6 +158,12 @@ type AgentRun struct {
 	APIs      []string // runtimes.Description.APIsFor the model
 	Config    runtimes.Config
 	Emit      func(event.ModelCall)
+	// Budgets are those the attempt spends from, nearest first.
+	Budgets []BudgetLevel
+	// Deadline is when the step must end; zero: no time of its own.
+	Deadline time.Time
+	// Waiting is told when a model call is kept waiting.
+	Waiting func(event.Wait)
 }
 
 // ModelSession is the gateway's side of one attempt of an agent step.

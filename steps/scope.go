@@ -25,10 +25,11 @@ type scope struct {
 	hostTemp func() string
 	// work gives the directory on the host that the step works in; nil: the
 	// project's.
-	work   func() string
-	step   *stepRun // what it is the scope of; nil: of a job
-	status status
-	frame  *frame // the action that the step is of; nil: of a job
+	work    func() string
+	step    *stepRun // what it is the scope of; nil: of a job
+	status  status
+	frame   *frame        // the action that the step is of; nil: of a job
+	budgets []BudgetLevel // of a step; nil: those of its leg, or of the run
 }
 
 func (s *scope) env() expr.Env { return expr.Env{Context: s.context, Function: s.function} }
@@ -54,6 +55,8 @@ func (s *scope) context(name string) (expr.Value, bool) {
 			return nil, false
 		}
 		return s.view.steps, true
+	case "budget":
+		return s.budget(), true
 	case "job":
 		o := expr.NewObject()
 		switch {

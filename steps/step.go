@@ -93,6 +93,7 @@ func (s *stepRun) live(ctx context.Context) {
 		s.record(event.Outcome{Outcome: resultCancelled, Conclusion: resultCancelled, Cause: event.CauseCancelled})
 		return
 	}
+	budgetErr := s.openBudgets()
 	s.emit(event.Event{Type: event.StepStarted, Name: s.name(), StepInfo: s.info()})
 	end := attemptEnd{}
 	switch {
@@ -100,6 +101,8 @@ func (s *stepRun) live(ctx context.Context) {
 		end = problem(fmt.Errorf("if: %w", err))
 	case envErr != nil:
 		end = problem(fmt.Errorf("env: %w", envErr))
+	case budgetErr != nil:
+		end = problem(budgetErr)
 	case s.step.IsControl():
 		end = s.control()
 	default:
@@ -184,6 +187,9 @@ func (s *stepRun) outcomeOf(end attemptEnd) event.Outcome {
 		Outcome: resultSuccess, Cause: end.cause, ExitCode: end.exit.Code,
 		Message: end.message, Hint: end.hint, Usage: s.agent.usage, Turns: end.turns,
 		SessionID: end.session, PeakMemory: end.exit.PeakMemory, CPUMS: end.exit.CPU.Milliseconds(),
+	}
+	if end.cause == event.CauseRateLimited {
+		out.RetryAt = end.retryAt
 	}
 	switch end.cause {
 	case "":

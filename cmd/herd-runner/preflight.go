@@ -157,6 +157,7 @@ func (c *stepCheck) agent() (engine string) {
 			c.add(c.step.Runtime, errors.New("runtime.session is not supported yet"), "remove it")
 		}
 		cfg := steps.RuntimeConfig(r)
+		cfg.Model, cfg.FallbackModel = c.policy.Model(cfg.Model), c.policy.Model(cfg.FallbackModel)
 		rt, err := c.pickRuntime(cfg)
 		if err != nil {
 			c.add(c.step.Runtime, err, report.Hint(err))

@@ -15,6 +15,7 @@ import (
 	"github.com/herd-runner/herd-runner/internal/workspace"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/steps"
 	"github.com/herd-runner/herd-runner/steps/redact"
 	"github.com/herd-runner/herd-runner/workflow"
 	"github.com/herd-runner/herd-runner/workflow/expr"
@@ -38,6 +39,7 @@ type prepared struct {
 	policy   *policy.Policy
 	runtimes *runtimes.Factory
 	gateway  *gateway.Gateway // nil: no agent step
+	budgets  []steps.BudgetLevel
 	backends *backends
 	boxes    bool // some step runs in a box
 	// canIsolate says why the project can not have isolated workspaces.
@@ -83,6 +85,9 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	}
 	if p.runtimes, err = newFactory(); err != nil {
 		return nil, infra(err)
+	}
+	if p.budgets, problems = p.runBudgets(); len(problems) > 0 {
+		return nil, a.show(p.workflow, problems)
 	}
 	problems = p.preflight()
 	problems = append(problems, p.missingSecrets()...)
@@ -339,6 +344,11 @@ func (p *prepared) agentSecrets() bool {
 func (p *prepared) pickRuntime(cfg runtimes.Config) (runtimes.Runtime, error) {
 	if err := p.policy.Check(policy.BaseURLDemands(cfg.BaseURL)); err != nil {
 		return nil, err
+	}
+	for _, model := range []string{cfg.Model, cfg.FallbackModel} {
+		if err := p.modelProblem(cfg.Engine, model); err != nil {
+			return nil, err
+		}
 	}
 	rt, err := p.runtimes.Pick(cfg)
 	if err != nil {

@@ -44,6 +44,7 @@ type runFlags struct {
 	inputsFile, secretFile, envFile, event, eventName string
 	replay, record, replayOrRecord                    string
 	maxParallel, maxAgents                            int
+	maxCost                                           float64
 	dryRun, json, verbose, keepWorkspaces             bool
 	summaryFile, resultFile, policyFile               string
 }
@@ -57,6 +58,9 @@ func (a *App) runCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listWorkflows(f.dir)
+			}
+			if cmd.Flags().Changed("max-cost") && !(f.maxCost > 0 && f.maxCost <= 1_000_000) {
+				return problem("%w", errMaxCost)
 			}
 			return a.run(cmd.Context(), args[0], f)
 		},
@@ -79,6 +83,7 @@ func (a *App) runCommand() *cobra.Command {
 	fl.StringVar(&f.replayOrRecord, "replay-or-record", "", "replay the steps that are recorded in this directory, record the others")
 	fl.IntVar(&f.maxParallel, "max-parallel", max(2, runtime.NumCPU()), "run: steps at the same time")
 	fl.IntVar(&f.maxAgents, "max-agents", defaultMaxAgents(), "agent steps at the same time")
+	fl.Float64Var(&f.maxCost, "max-cost", 0, "what all agents of the run may cost together, in US dollars")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan; start nothing")
 	fl.BoolVar(&f.json, "json", false, "events as JSON lines on stdout")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "also show thinking, tool results, boxes and model calls")
@@ -160,12 +165,15 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Workspace:    workspaces{ws},
 		SessionDir:   sessionDir,
 		Authorize:    p.authorize,
+		Model:        p.policy.Model,
 		Runtime:      p.pickRuntime,
 		OpenModel:    p.openModel,
 		OpenEgress:   p.openEgress(),
 		Sink:         sink,
 		Masker:       p.masker,
 		AgentSecrets: p.agentSecrets(),
+		Budgets:      p.budgets,
+		BudgetLeft:   p.budgetLeft,
 		MaxParallel:  p.flags.maxParallel,
 		MaxAgents:    p.flags.maxAgents,
 		Now:          a.Now,

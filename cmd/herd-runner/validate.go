@@ -58,6 +58,7 @@ func (a *App) validateCommand() *cobra.Command {
 
 func (a *App) graphCommand() *cobra.Command {
 	var dir, format, job string
+	var estimate bool
 	cmd := &cobra.Command{
 		Use:   "graph WORKFLOW.yml",
 		Short: "Show the DAG that a workflow resolves to",
@@ -65,6 +66,9 @@ func (a *App) graphCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "text" && format != "mermaid" && format != "dot" {
 				return problem("--format %q: expected text, mermaid or dot", format)
+			}
+			if estimate && format != "text" {
+				return problem("--estimate is a table: leave --format %s out", format)
 			}
 			w, problems, err := readWorkflow(dir, args[0])
 			if err != nil {
@@ -77,12 +81,16 @@ func (a *App) graphCommand() *cobra.Command {
 			if workflow.HasErrors(problems) {
 				return a.show(w, problems)
 			}
+			if estimate {
+				return a.estimate(dir, w, plan)
+			}
 			return workflow.Graph(a.Stdout, plan, format)
 		},
 	}
 	dirFlag(cmd, &dir)
 	cmd.Flags().StringVar(&format, "format", "text", "text, mermaid or dot")
 	cmd.Flags().StringVarP(&job, "job", "j", "", "only this job and what it needs")
+	cmd.Flags().BoolVar(&estimate, "estimate", false, "what time, tokens and money its steps took in earlier runs")
 	return cmd
 }
 

@@ -152,11 +152,17 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	day, err := a.dayBudget(p)
+	if err != nil {
+		return nil, err
+	}
 	o := gateway.Options{
 		Mode:        gateway.Live,
 		Upstreams:   gateway.UpstreamsFromEnvironment(a.Getenv),
 		Credentials: masked(gateway.FromEnvironment(a.Getenv, home), p.masker),
 		Prices:      prices,
+		Day:         day,
+		Permit:      p.policy.PermitModel,
 		Redact:      p.masker.String,
 		Clock:       a.Now,
 	}
@@ -203,10 +209,11 @@ func (p *prepared) openEgress() func([]string, func() func(event.EgressCall)) (s
 func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func() error, error) {
 	s, err := p.gateway.Open(gateway.SessionOptions{
 		Lane:    gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
-		Limits:  gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens},
+		Limits:  gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens, Budgets: budgets(run.Budgets)},
 		APIs:    run.APIs,
 		BaseURL: run.Config.BaseURL,
 		Emit:    run.Emit,
+		Waiting: run.Waiting, Deadline: run.Deadline,
 	})
 	if err != nil {
 		return nil, nil, err

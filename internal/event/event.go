@@ -25,6 +25,7 @@ const (
 	Agent        Type = "agent"         // Message
 	Exchange     Type = "exchange"      // Exchange
 	Egress       Type = "egress"        // Egress
+	Waiting      Type = "waiting"       // Wait: a model call is kept waiting
 	Annotation   Type = "annotation"    // Note
 	Group        Type = "group"         // Text: title of a ::group::, empty for ::endgroup::
 	Summary      Type = "summary"       // Text: markdown of GITHUB_STEP_SUMMARY
@@ -54,6 +55,7 @@ type Event struct {
 	Message   *Message       `json:"message,omitempty"`
 	Exchange  *ModelCall     `json:"exchange,omitempty"`
 	Egress    *EgressCall    `json:"egress,omitempty"`
+	Wait      *Wait          `json:"wait,omitempty"`
 	Note      *Note          `json:"note,omitempty"`
 	Condition *ConditionInfo `json:"condition,omitempty"`
 	Outcome   *Outcome       `json:"outcome,omitempty"`
@@ -130,8 +132,32 @@ type Usage struct {
 	CacheWriteTokens int64   `json:"cache_write_tokens,omitempty"`
 	ReasoningTokens  int64   `json:"reasoning_tokens,omitempty"` // part of OutputTokens
 	CostUSD          float64 `json:"cost_usd"`
-	// CostKnown is false when a model had no price; CostUSD is then a lower bound.
+	// CostKnown is false when a model had no price; CostUSD is then a lower
+	// bound, and null in JSON where nothing is known at all.
 	CostKnown bool `json:"cost_known"`
+	// CostBasis is how it is paid; empty: nothing was (a replay), or not known.
+	CostBasis string `json:"cost_basis,omitempty"`
+}
+
+// What a cost is based on.
+const (
+	BasisAPI          = "api"          // by request, at API rates
+	BasisSubscription = "subscription" // a login's; CostUSD is what API rates would be
+	BasisMixed        = "mixed"        // some of both
+)
+
+// The reasons for which model calls wait.
+const (
+	WaitRateLimit = "rate_limit" // the API limits requests of the credential
+	WaitBudget    = "budget"     // calls under way may use up the budget What
+)
+
+// Wait says that a model call is kept waiting.
+type Wait struct {
+	Reason string    `json:"reason"`
+	What   string    `json:"what,omitempty"`
+	Model  string    `json:"model,omitempty"`
+	Until  time.Time `json:"until,omitzero"` // not before; zero: not known
 }
 
 // ModelCall is the metadata of one exchange through the gateway.
@@ -215,6 +241,7 @@ type Outcome struct {
 	Usage      *Usage            `json:"usage,omitempty"`
 	Turns      int               `json:"turns,omitempty"`
 	SessionID  string            `json:"session_id,omitempty"`
+	RetryAt    time.Time         `json:"retry_at,omitzero"`     // of rate_limited: when the limit ends
 	PeakMemory int64             `json:"peak_memory,omitempty"` // bytes
 	CPUMS      int64             `json:"cpu_ms,omitempty"`
 }

@@ -26,30 +26,22 @@ func (x *exchange) forward() {
 	g := x.s.gw
 	cred, err := x.s.realCredential(x.r.Context(), x.dialect.vendor)
 	if err != nil {
-		x.refuse(refusal{http.StatusUnauthorized, "authentication_error", "auth", "herd-runner: " + err.Error()})
+		x.refuse(refusal{status: http.StatusUnauthorized, kind: "authentication_error", reason: "auth", message: "herd-runner: " + err.Error()})
 		return
 	}
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
-	watchdog := time.AfterFunc(g.timeouts.Headers, func() { cancel(errHeaders) })
-	defer watchdog.Stop()
 	up := x.upstream(cred)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, up.String(), bytes.NewReader(x.body))
-	if err != nil {
-		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: " + err.Error()})
-		return
-	}
-	req.Header = requestHeaders(x.r.Header)
-	x.dialect.authorize(req.Header, cred)
+	x.basis = cred.basis()
 	x.s.scrubber.know(cred.Value)
 	sent, err := x.recordable()
 	if err != nil {
-		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: " + err.Error()})
+		x.refuse(refusal{status: http.StatusBadRequest, kind: "invalid_request_error", reason: "request", message: "herd-runner: " + err.Error()})
 		return
 	}
-	resp, err := g.transport.RoundTrip(req)
+	resp, err := x.send(ctx, cancel, up, cred)
 	if err != nil {
-		x.unreachable(ctx, up.Host, err)
+		x.unsent(ctx, up.Host, err)
 		return
 	}
 	defer resp.Body.Close()
@@ -57,7 +49,6 @@ func (x *exchange) forward() {
 		x.refuse(*no)
 		return
 	}
-	watchdog.Stop()
 	idle := time.AfterFunc(g.timeouts.Idle, func() { cancel(errIdle) })
 	defer idle.Stop()
 	x.call.Status = resp.StatusCode
@@ -94,6 +85,9 @@ func (x *exchange) upstream(cred Credential) *url.URL {
 // where the answer broke, so that the box sees what we saw.
 func (x *exchange) finish(ctx context.Context, resp *http.Response, out *pass, err error, sent *slot) {
 	message, retryAt := out.meter.message, x.s.gw.retryAt(resp, out.meter)
+	if retryAt.IsZero() && isLimited(resp) {
+		retryAt = x.limitedUntil
+	}
 	// A CLI may hang up as soon as it has read the last event.
 	broken := err != nil && !out.meter.ended
 	gone := broken && (x.r.Context().Err() != nil || out.clientErr != nil)
@@ -120,30 +114,16 @@ func (x *exchange) finish(ctx context.Context, resp *http.Response, out *pass, e
 	}
 }
 
-func (x *exchange) unreachable(ctx context.Context, host string, err error) {
-	if x.r.Context().Err() != nil {
-		x.call.Reason = "client_gone"
-		x.end(nil, time.Time{}, "the agent ended the request")
-		return
-	}
-	if cause := context.Cause(ctx); errors.Is(cause, errHeaders) {
-		x.fail(refusal{http.StatusGatewayTimeout, "timeout_error", "upstream_timeout",
-			fmt.Sprintf("herd-runner: %s gave %v (%s)", host, cause, x.s.gw.timeouts.Headers)})
-		return
-	}
-	x.fail(refusal{http.StatusBadGateway, "api_error", "upstream", fmt.Sprintf("herd-runner: cannot reach the model API at %s: %v", host, err)})
-}
-
 // unusable answers are not passed on: following a redirect would carry the
 // credential elsewhere, and what is compressed cannot be counted.
 func unusable(resp *http.Response) *refusal {
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		return &refusal{http.StatusBadGateway, "api_error", "redirect",
-			fmt.Sprintf("herd-runner: the model API answered with a redirect (%d), which is not followed; correct the base URL", resp.StatusCode)}
+		return &refusal{status: http.StatusBadGateway, kind: "api_error", reason: "redirect",
+			message: fmt.Sprintf("herd-runner: the model API answered with a redirect (%d), which is not followed; correct the base URL", resp.StatusCode)}
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return &refusal{http.StatusBadGateway, "api_error", "encoding",
-			fmt.Sprintf("herd-runner: the model API answered in encoding %q though none was asked for", cutText(e, 50))}
+		return &refusal{status: http.StatusBadGateway, kind: "api_error", reason: "encoding",
+			message: fmt.Sprintf("herd-runner: the model API answered in encoding %q though none was asked for", cutText(e, 50))}
 	}
 	return nil
 }

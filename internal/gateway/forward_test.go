@@ -117,7 +117,7 @@ func TestEventsReachTheBoxBeforeTheAnswerEnds(t *testing.T) {
 
 func TestUpstreamTroubleIsToldTruly(t *testing.T) {
 	up := fakeUpstream(t, "")
-	quick := Timeouts{Headers: 150 * time.Millisecond, Idle: 150 * time.Millisecond}
+	quick := Timeouts{Headers: 150 * time.Millisecond, Idle: 150 * time.Millisecond, Hold: -1}
 	for _, tc := range []struct {
 		script  string
 		status  int
@@ -189,14 +189,14 @@ func TestRateLimitSaysUntilWhen(t *testing.T) {
 		{429, [2]string{"Retry-After", "7"}, now.Add(7 * time.Second)},
 		{529, [2]string{"Retry-After", "Fri, 02 Jan 2026 04:00:00 GMT"}, time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)},
 		{429, [2]string{"Anthropic-Ratelimit-Unified-Reset", "1767330000"}, time.Unix(1767330000, 0)},
-		{429, [2]string{"Retry-After", "-1e400"}, time.Time{}},
+		{429, [2]string{"Retry-After", "-1e400"}, now.Add(time.Second)}, // our own back-off
 		{500, [2]string{"Retry-After", "7"}, time.Time{}},
 	} {
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set(tc.header[0], tc.header[1])
 			w.WriteHeader(tc.status)
 		})
-		b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL), Clock: func() time.Time { return now }}), lane("a"), Limits{})
+		b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL), Clock: func() time.Time { return now }, Timeouts: Timeouts{Hold: -1}}), lane("a"), Limits{})
 		b.post(hello("x"))
 		if got := b.View().RetryAt; !got.Equal(tc.want) {
 			t.Errorf("%d %v: %v, want %v", tc.status, tc.header, got, tc.want)

@@ -26,8 +26,10 @@ type Lane struct {
 // Limits bound one session. Zero: no limit. They are checked before each
 // request; what is under way when one is reached still ends.
 type Limits struct {
-	CostUSD  float64  // refuses models without a known price
-	Tokens   int64    // of all kinds, cached ones too
-	Requests int      // to the model; counting tokens is free
-	Models   []string // allowed; empty: any
+	CostUSD  float64 // refuses models without a known price
+	Tokens   int64   // of all kinds, cached ones too
+	Requests int64   // to the model; counting tokens is free
+	// Budgets are those the session shares with others, nearest first.
+	Budgets []Budget
+	Models  []string // allowed; empty: any
 }

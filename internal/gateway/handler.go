@@ -28,6 +28,10 @@ type exchange struct {
 	dialect *dialect
 	body    []byte
 	req     request
+
+	reserved     *reservation // nil: nothing, or settled
+	basis        string       // of the cost
+	limitedUntil time.Time    // as the API last said
 }
 
 func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +52,8 @@ func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !x.owned() {
-		x.refuse(refusal{http.StatusUnauthorized, "authentication_error", "auth",
-			"herd-runner: this request does not bear the token of its step; the gateway serves only the agent it was started for"})
+		x.refuse(refusal{status: http.StatusUnauthorized, kind: "authentication_error", reason: "auth",
+			message: "herd-runner: this request does not bear the token of its step; the gateway serves only the agent it was started for"})
 		return
 	}
 	switch {
@@ -78,14 +82,14 @@ func (x *exchange) strange() *refusal {
 	r := x.r
 	switch {
 	case r.Method == http.MethodConnect || r.URL.IsAbs():
-		return &refusal{http.StatusForbidden, "permission_error", "proxy",
-			"herd-runner: the model gateway is no proxy; set NO_PROXY=127.0.0.1 for requests to it"}
+		return &refusal{status: http.StatusForbidden, kind: "permission_error", reason: "proxy",
+			message: "herd-runner: the model gateway is no proxy; set NO_PROXY=127.0.0.1 for requests to it"}
 	case !isLoopback(r.Host):
-		return &refusal{http.StatusForbidden, "permission_error", "host",
-			fmt.Sprintf("herd-runner: the model gateway does not serve host %q", cutText(r.Host, 100))}
+		return &refusal{status: http.StatusForbidden, kind: "permission_error", reason: "host",
+			message: fmt.Sprintf("herd-runner: the model gateway does not serve host %q", cutText(r.Host, 100))}
 	case r.Header.Get("Upgrade") != "":
-		return &refusal{http.StatusUpgradeRequired, "invalid_request_error", "upgrade",
-			"herd-runner: the model gateway speaks plain HTTP/1.1, no WebSocket"}
+		return &refusal{status: http.StatusUpgradeRequired, kind: "invalid_request_error", reason: "upgrade",
+			message: "herd-runner: the model gateway speaks plain HTTP/1.1, no WebSocket"}
 	}
 	return nil
 }
@@ -96,7 +100,7 @@ func (s *Session) unknownPath(method, path string) refusal {
 		message = fmt.Sprintf("herd-runner: the runtime of %s speaks %s's API to the model gateway, not %s's, which %s belongs to",
 			s.lane, s.dialects[0].vendor.name, d.vendor.name, cutText(path, 200))
 	}
-	return refusal{http.StatusNotFound, "not_found_error", "path", message}
+	return refusal{status: http.StatusNotFound, kind: "not_found_error", reason: "path", message: message}
 }
 
 // listModels answers itself: which models there are is the workflow's word.
@@ -117,7 +121,7 @@ func (x *exchange) serve(e endpoint) {
 		x.refuse(*no)
 		return
 	}
-	if no := x.s.admit(x.req.model, e.asks()); no != nil {
+	if no := x.admit(); no != nil {
 		x.refuse(*no)
 		return
 	}
@@ -133,11 +137,12 @@ func (x *exchange) serve(e endpoint) {
 
 // countable refuses what a limit could not be kept with.
 func (x *exchange) countable() *refusal {
-	if l := x.s.limits; !x.req.uncounted || l.CostUSD == 0 && l.Tokens == 0 {
+	limited := x.s.limitedBy(func(limit Amounts) bool { return limit.CostUSD > 0 || limit.Tokens > 0 })
+	if !x.req.uncounted || limited == "" {
 		return nil
 	}
-	return &refusal{http.StatusBadRequest, "invalid_request_error", "request",
-		fmt.Sprintf(`herd-runner: a stream without "stream_options": {"include_usage": true} does not tell its tokens, so the budget of %s cannot be kept; ask for them`, x.s.lane)}
+	return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", reason: "request",
+		message: fmt.Sprintf(`herd-runner: a stream without "stream_options": {"include_usage": true} does not tell its tokens, so the budget of %s cannot be kept; ask for them`, limited)}
 }
 
 func (x *exchange) readBody(e endpoint) *refusal {
@@ -151,15 +156,15 @@ func (x *exchange) readBody(e endpoint) *refusal {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return &refusal{http.StatusRequestEntityTooLarge, "request_too_large", "request",
-			fmt.Sprintf("herd-runner: the request is larger than %d MiB", maxRequestBody>>20)}
+		return &refusal{status: http.StatusRequestEntityTooLarge, kind: "request_too_large", reason: "request",
+			message: fmt.Sprintf("herd-runner: the request is larger than %d MiB", maxRequestBody>>20)}
 	case err != nil:
-		return &refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: the request ended early"}
+		return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", reason: "request", message: "herd-runner: the request ended early"}
 	}
 	x.body = buf.Bytes()
 	if x.req, err = x.dialect.readRequest(e, x.body); err != nil {
-		return &refusal{http.StatusBadRequest, "invalid_request_error", "request",
-			fmt.Sprintf("herd-runner: the request is no usable %s: %v", x.dialect.what, err)}
+		return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", reason: "request",
+			message: fmt.Sprintf("herd-runner: the request is no usable %s: %v", x.dialect.what, err)}
 	}
 	return nil
 }
@@ -179,7 +184,8 @@ func (x *exchange) end(m *meter, retryAt time.Time, message string) {
 		u.InputTokens, u.OutputTokens = used.input, used.output
 		u.CacheReadTokens, u.CacheWriteTokens = used.cacheRead, used.cacheWrite
 		u.ReasoningTokens = used.reasoning
-		u.CostUSD, u.CostKnown = cost, known
+		u.CostUSD, u.CostKnown, u.CostBasis = cost, known, x.basis
 	}
+	x.settle(m)
 	x.s.account(x, used, retryAt, message)
 }

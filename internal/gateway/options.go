@@ -25,6 +25,11 @@ type Options struct {
 	Upstreams   map[string]string
 	Credentials CredentialSource
 	Prices      Prices // zero: DefaultPrices
+	// Day is the operator's budget of a day; nil: there is none. Replay spends
+	// nothing of it. The gateway closes it.
+	Day *Day
+	// Permit is the operator's word on a model; nil: any is allowed.
+	Permit func(model string) error
 	// Transport reaches the upstream; nil: a transport with Timeouts that
 	// honours the proxy variables of the runner's own environment.
 	Transport http.RoundTripper
@@ -40,6 +45,7 @@ type Timeouts struct {
 	Connect time.Duration // 15 s, TCP and TLS each
 	Headers time.Duration // 10 min: an unstreamed answer is thought out before its headers come
 	Idle    time.Duration // 5 min between two reads of an answer; the API pings more often
+	Hold    time.Duration // 4 min that a request is kept waiting for a rate limit or a budget; negative: none
 }
 
 func (t Timeouts) orDefaults() Timeouts {
@@ -51,6 +57,9 @@ func (t Timeouts) orDefaults() Timeouts {
 	}
 	if t.Idle <= 0 {
 		t.Idle = 5 * time.Minute
+	}
+	if t.Hold == 0 {
+		t.Hold = maxHold
 	}
 	return t
 }
@@ -67,6 +76,10 @@ type Gateway struct {
 	redact      func(string) string
 	clock       func() time.Time
 	cassette    *cassette // Replay and ReplayOrRecord only; read-only
+	day         *Day
+	permit      func(model string) error
+	accounts    *accounts
+	limiters    limiters
 	sessions    sessionSet
 }
 
@@ -74,7 +87,7 @@ type Gateway struct {
 // connection.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{mode: o.Mode, dir: o.Dir, credentials: o.Credentials, prices: o.Prices, transport: o.Transport,
-		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, clock: o.Clock}
+		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, clock: o.Clock, day: o.Day, permit: o.Permit, accounts: newAccounts()}
 	if err := g.parseUpstreams(o.Upstreams); err != nil {
 		return nil, err
 	}
@@ -199,6 +212,9 @@ func (g *Gateway) Close() error {
 	var errs []error
 	for _, s := range g.sessions.all() {
 		errs = append(errs, s.Close())
+	}
+	if g.day != nil {
+		errs = append(errs, g.day.Close())
 	}
 	if t, ok := g.transport.(*http.Transport); ok {
 		t.CloseIdleConnections()

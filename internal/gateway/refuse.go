@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"encoding/json"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,6 +16,7 @@ type refusal struct {
 	kind    string // Anthropic's error type; each vendor puts it in words of its own
 	reason  string
 	message string
+	retryAt time.Time // when a rate limit ends; zero: there is none
 }
 
 // refuse answers for good: the header keeps CLIs from ten retries in three
@@ -29,10 +32,14 @@ func (x *exchange) fail(no refusal) {
 	status, body := x.dialect.refusal(no)
 	x.call.Status, x.call.Reason = status, no.reason
 	x.w.Header().Set("Content-Type", "application/json")
+	if !no.retryAt.IsZero() {
+		seconds := max(1, int64(math.Ceil(no.retryAt.Sub(x.s.gw.clock()).Seconds())))
+		x.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
 	x.w.WriteHeader(status)
 	// The box may be gone; then there is nobody to tell.
 	_ = json.NewEncoder(x.w).Encode(body)
-	x.end(nil, time.Time{}, no.message)
+	x.end(nil, no.retryAt, no.message)
 }
 
 // cutText cuts s to n bytes, at a character.

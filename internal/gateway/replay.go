@@ -14,7 +14,7 @@ const maxMissMessage = 6 << 10
 func (x *exchange) replay() {
 	t, err := x.dialect.readTurn(x.req)
 	if err != nil {
-		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "request", "herd-runner: " + err.Error()})
+		x.refuse(refusal{status: http.StatusBadRequest, kind: "invalid_request_error", reason: "request", message: "herd-runner: " + err.Error()})
 		return
 	}
 	t.Lines = cleanAll(t.Lines, x.s.scrubber.clean) // as they were recorded
@@ -22,7 +22,7 @@ func (x *exchange) replay() {
 	rec, no := x.s.player.find(agent, t)
 	if no != nil {
 		x.call.Usage.Requests = 0
-		x.refuse(refusal{http.StatusBadRequest, "invalid_request_error", "replay_miss", cutText(no.explain(x.s.lane, agent, t), maxMissMessage)})
+		x.refuse(refusal{status: http.StatusBadRequest, kind: "invalid_request_error", reason: "replay_miss", message: cutText(no.explain(x.s.lane, agent, t), maxMissMessage)})
 		return
 	}
 	h := x.w.Header()

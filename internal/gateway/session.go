@@ -30,6 +30,9 @@ type Session struct {
 	base       *url.URL // in place of the APIs' own; nil: those
 	limits     Limits
 	emit       func(event.ModelCall)
+	waiting    func(event.Wait)
+	deadline   time.Time  // zero: none
+	accounts   []*account // nearest first
 	credential runtimes.Credential
 	server     *handoff.Server
 	scrubber   *scrubber // Record and Replay
@@ -40,11 +43,13 @@ type Session struct {
 	closeErr  error
 	active    sync.WaitGroup // exchanges
 
-	mu       sync.Mutex
-	closed   bool
-	view     runtimes.GatewayView
-	admitted int   // requests let through, also those still under way
-	consumed int64 // tokens of all kinds
+	mu     sync.Mutex
+	closed bool
+	view   runtimes.GatewayView
+	// fruitless counts requests since the last answer; fruitlessEnd is how the
+	// last one ended.
+	fruitless    int
+	fruitlessEnd string
 }
 
 // SessionOptions say what a session is for.
@@ -60,18 +65,27 @@ type SessionOptions struct {
 	// Emit gets every exchange once, when it has ended, possibly from several
 	// goroutines; nil drops them.
 	Emit func(event.ModelCall)
+	// Waiting is told, as Emit, when a request is kept waiting; nil drops it.
+	Waiting func(event.Wait)
+	// Deadline is when the step must end: no request waits longer. Zero: none.
+	Deadline time.Time
 }
 
 // Open starts a session. In Replay it fails where the cassette has no such
 // lane. The caller closes the session.
 func (g *Gateway) Open(o SessionOptions) (*Session, error) {
-	s := &Session{gw: g, mode: g.modeOf(o.Lane), lane: o.Lane, limits: o.Limits, emit: o.Emit, dialects: speaking(o.APIs)}
+	s := &Session{gw: g, mode: g.modeOf(o.Lane), lane: o.Lane, limits: o.Limits, emit: o.Emit, waiting: o.Waiting, deadline: o.Deadline, dialects: speaking(o.APIs)}
 	if len(s.dialects) == 0 {
 		return nil, fmt.Errorf("the model gateway speaks none of the APIs %q, only %s", o.APIs, strings.Join(APIs(), ", "))
 	}
 	if s.emit == nil {
 		s.emit = func(event.ModelCall) {}
 	}
+	if s.waiting == nil {
+		s.waiting = func(event.Wait) {}
+	}
+	own := Budget{Name: "one attempt of " + o.Lane.String(), Limit: Amounts{CostUSD: o.Limits.CostUSD, Tokens: o.Limits.Tokens, Requests: o.Limits.Requests}}
+	s.accounts = append([]*account{{Budget: own}}, g.accounts.open(o.Limits.Budgets)...)
 	if err := s.rebase(o); err != nil {
 		return nil, err
 	}
@@ -234,11 +248,13 @@ func (s *Session) account(x *exchange, used tokens, retryAt time.Time, message s
 	v.Usage.ReasoningTokens += call.Usage.ReasoningTokens
 	v.Usage.CostUSD += call.Usage.CostUSD
 	v.Usage.CostKnown = v.Usage.CostKnown && call.Usage.CostKnown
-	s.consumed += used.total()
+	v.Usage.CostBasis = event.JoinBasis(v.Usage.CostBasis, call.Usage.CostBasis)
+	s.progressed(x)
 	// Counting tokens is a side request, and an agent that leaves a request
 	// behind says nothing about the API: neither decides how the run ended.
-	// Nor does a WebSocket that was tried first.
-	aside := x.req.purpose == count && call.Status < 400 ||
+	// Nor does a WebSocket that was tried first. Of an agent that was stopped for
+	// asking again and again the API's own last error says more.
+	aside := call.Reason == "no_progress" && v.LastStatus >= 400 || x.req.purpose == count && call.Status < 400 ||
 		(call.Reason == "client_gone" || call.Reason == "upgrade") && v.LastStatus != 0
 	if !aside {
 		v.API, v.LastStatus, v.LastReason, v.LastStop = x.dialect.api, call.Status, call.Reason, call.StopReason

@@ -60,8 +60,10 @@ type StepState struct {
 	Retries           []event.Outcome
 	Outcome           *event.Outcome
 	Condition         string
-	Summary           string // markdown of the step's own
-	Log               StepLog
+	// Waiting is why its model call waits; nil: none does.
+	Waiting *event.Wait
+	Summary string // markdown of the step's own
+	Log     StepLog
 	// Usage is that of all attempts; while the step runs, what the gateway
 	// has counted so far.
 	Usage event.Usage
@@ -214,7 +216,7 @@ func (f *Fold) addToStep(e event.Event) {
 		}
 		s.Attempts = max(s.Attempts, len(s.Retries)) + 1
 	case event.StepFinished:
-		s.Status, s.Outcome, s.Finished = status(e.Outcome), e.Outcome, e.Time
+		s.Status, s.Outcome, s.Finished, s.Waiting = status(e.Outcome), e.Outcome, e.Time, nil
 		s.Attempts = max(s.Attempts, e.Attempt)
 		if s.Started.IsZero() {
 			f.describe(s, e)
@@ -222,7 +224,10 @@ func (f *Fold) addToStep(e event.Event) {
 		f.settle(s)
 	case event.BoxStarted:
 		s.Box = e.Box
+	case event.Waiting:
+		s.Waiting = e.Wait
 	case event.Exchange:
+		s.Waiting = nil
 		if e.Exchange != nil {
 			u := e.Exchange.Usage
 			// A call that used nothing has no price to be missed.

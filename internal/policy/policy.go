@@ -24,20 +24,31 @@ const fileMax = 1 << 20 // bytes
 type Policy struct {
 	path string
 	by   map[string]string // canonical rule → where it was said
+
+	models Models
+	day    DayBudget
+}
+
+// file is what the policy file may say.
+type file struct {
+	Allow  []string  `yaml:"allow"`
+	Models Models    `yaml:"models"`
+	Day    DayBudget `yaml:"day-budget"`
 }
 
 // Load reads the policy file at path, where there is one, and adds the rules of
 // allow, the values of --allow. A word that is no rule is an error.
 func Load(path string, allow []string) (*Policy, error) {
 	p := &Policy{path: path, by: map[string]string{}}
-	rules, err := readFile(path)
+	said, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
+	p.models, p.day = said.Models, said.Day
 	for _, from := range []struct {
 		name  string
 		rules []string
-	}{{path, rules}, {"--allow", allow}} {
+	}{{path, said.Allow}, {"--allow", allow}} {
 		for _, word := range from.rules {
 			rule, err := parseRule(word)
 			if err != nil {
@@ -49,33 +60,33 @@ func Load(path string, allow []string) (*Policy, error) {
 	return p, nil
 }
 
-func readFile(path string) ([]string, error) {
+func readFile(path string) (said file, err error) {
 	if path == "" {
-		return nil, nil
+		return said, nil
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return said, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the policy: %w", err)
+		return said, fmt.Errorf("read the policy: %w", err)
 	}
 	defer f.Close()
 	src, err := io.ReadAll(io.LimitReader(f, fileMax+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the policy %s: %w", path, err)
+		return said, fmt.Errorf("read the policy %s: %w", path, err)
 	}
 	if len(src) > fileMax {
-		return nil, fmt.Errorf("read the policy %s: it is larger than %d bytes", path, fileMax)
+		return said, fmt.Errorf("read the policy %s: it is larger than %d bytes", path, fileMax)
 	}
-	var file struct {
-		Allow []string `yaml:"allow"`
-	}
-	err = yaml.UnmarshalWithOptions(src, &file, yaml.Strict())
+	err = yaml.UnmarshalWithOptions(src, &said, yaml.Strict())
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file, or one of comments
-		return nil, fmt.Errorf("read the policy %s: expected `allow: [rules]`: %w", path, err)
+		return said, fmt.Errorf("read the policy %s: expected `allow: [rules]`, `models:` or `day-budget:`: %w", path, err)
 	}
-	return file.Allow, nil
+	if err := errors.Join(said.Models.check(), said.Day.check()); err != nil {
+		return said, fmt.Errorf("read the policy %s: %w", path, err)
+	}
+	return said, nil
 }
 
 // Allows says whether rule is allowed, and by whom: "--allow" or the file.

@@ -85,8 +85,21 @@ func number(n int64) string {
 	return s
 }
 
-// Cost prints what usage cost; "≥" where a model had no price.
+// Cost prints what usage cost; "≥" where a model had no price. What a login
+// pays for is said so, with what API rates would be.
 func Cost(u event.Usage) string {
+	cost := dollars(u)
+	switch {
+	case cost == "":
+	case u.CostBasis == event.BasisSubscription:
+		return "subscription (≈ " + cost + " at API rates)"
+	case u.CostBasis == event.BasisMixed:
+		return "≈ " + cost + " at API rates, part of it subscription"
+	}
+	return cost
+}
+
+func dollars(u event.Usage) string {
 	switch {
 	case u.Requests == 0 && u.CostUSD == 0:
 		return ""
@@ -160,6 +173,9 @@ func result(s journal.Status, o *event.Outcome) string {
 		text = "failure"
 		if o.Cause != "" {
 			text = string(o.Cause)
+		}
+		if !o.RetryAt.IsZero() {
+			text += " until " + o.RetryAt.Local().Format(time.DateTime)
 		}
 		if o.Cause == event.CauseExitCode {
 			text = fmt.Sprintf("exit code %d", o.ExitCode)

@@ -59,9 +59,26 @@ func (t *Terminal) happening(e event.Event) {
 		if e.Egress != nil && v != nil {
 			t.egress(v, e)
 		}
+	case event.Waiting:
+		if e.Wait != nil {
+			t.say(v, t.p.with(yellow, "⧖ "+oneLine(Waiting(*e.Wait), 200)))
+		}
 	case event.RunFinished:
 		t.finishRun(e)
 	}
+}
+
+// Waiting says in words why a model call waits, and until when.
+func Waiting(w event.Wait) string {
+	text := "the model's rate limit"
+	if w.Reason == event.WaitBudget {
+		text = "calls under way that may use up the budget of " + w.What
+	}
+	text = "waits for " + text
+	if !w.Until.IsZero() {
+		text += " until " + w.Until.Local().Format("15:04:05")
+	}
+	return text
 }
 
 func (t *Terminal) stepStarted(v *stepView, e event.Event) {

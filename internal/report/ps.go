@@ -76,6 +76,9 @@ func showStep(b *strings.Builder, s journal.RunState, st *journal.StepState, p p
 	if st.Condition != "" && st.Status == journal.Skipped {
 		facts = append(facts, "skipped: "+oneLine(st.Condition, 200))
 	}
+	if st.Waiting != nil && st.Status == journal.Running {
+		facts = append(facts, Waiting(*st.Waiting))
+	}
 	if o != nil && o.PeakMemory > 0 {
 		facts = append(facts, fmt.Sprintf("memory peak %s (a limit of %s would do)", Bytes(o.PeakMemory), suggest(o.PeakMemory)))
 	}
