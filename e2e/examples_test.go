@@ -60,6 +60,7 @@ func TestExamplesAreValidAndSayHowTheyRun(t *testing.T) {
 // needs no box, word for word, with a scripted model in place of the real one.
 func TestExamplesOnTheHost(t *testing.T) {
 	want := map[string][]string{
+		"budgets.yml":    {"A toy of one file.", "$0.988 and 16 requests are left"},
 		"hello-host.yml": {"Hello World, this is job greet", "Goodbye"},
 		"matrix.yml": {"leg 0 of 3: { \"size\": \"small\", \"color\": \"red\", \"note\": \"the favourite\" }",
 			"leg 2 of 3:", "working on alpha", "working on beta", "working on gamma"},
