@@ -23,7 +23,7 @@ func TestAPIsForAModel(t *testing.T) {
 		{some, "google/gemini-3", []string{"openai", "anthropic"}},
 		{some, "fake/model", []string{"openai", "anthropic"}},
 	} {
-		if got := tt.d.APIsFor(tt.model); !slices.Equal(got, tt.want) {
+		if got := tt.d.APIsFor(runtimes.Config{Model: tt.model}); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v, %q: %v, want %v", tt.d, tt.model, got, tt.want)
 		}
 	}

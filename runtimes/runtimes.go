@@ -99,7 +99,21 @@ type Config struct {
 	Env                map[string]string
 	Args               []string
 	BaseURL            string
+
+	// What engine "command" is told of its program.
+	Command []string // the program and its arguments
+	Prompt  string   // how it gets the prompt: PromptStdin (also empty), PromptFile
+	Output  string   // what it prints: OutputText (also empty), OutputJSONLines
+	APIs    []string // what it speaks to the gateway
 }
+
+// How a program of engine "command" gets its prompt, and what it prints.
+const (
+	PromptStdin     = "stdin"
+	PromptFile      = "file"
+	OutputText      = "text"
+	OutputJSONLines = "json-lines"
+)
 
 // Task is one agent run.
 type Task struct {

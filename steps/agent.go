@@ -126,7 +126,7 @@ type driven struct {
 
 func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life) (ModelSession, func() error, error) {
 	model, done, err := s.OpenModel(AgentRun{
-		Job: s.leg.leg.ID, Step: s.id(), Attempt: s.attempt, APIs: rt.Describe().APIsFor(cfg.Model), Config: cfg,
+		Job: s.leg.leg.ID, Step: s.id(), Attempt: s.attempt, APIs: rt.Describe().APIsFor(cfg), Config: cfg,
 		Emit: func(c event.ModelCall) { s.emit(event.Event{Type: event.Exchange, Exchange: &c}) },
 		Waiting: func(w event.Wait) {
 			life.sign() // waiting in line is no stall; the gateway bounds it
@@ -330,5 +330,6 @@ func RuntimeConfig(r workflow.Runtime) runtimes.Config {
 		SystemPrompt: r.SystemPrompt, AppendSystemPrompt: r.AppendSystemPrompt,
 		AllowedTools: r.AllowedTools, DeniedTools: r.DeniedTools, PermissionMode: r.PermissionMode,
 		MCPServers: r.MCPServers, OutputSchema: r.OutputSchema, Env: r.Env, Args: r.Args, BaseURL: r.BaseURL,
+		Command: r.Command, Prompt: r.Prompt, Output: r.Output, APIs: r.APIs,
 	}
 }

@@ -155,7 +155,7 @@ func (e *CloneRefused) Error() string { return e.Message }
 type AgentRun struct {
 	Job, Step string
 	Attempt   int
-	APIs      []string // runtimes.Description.APIsFor the model
+	APIs      []string // runtimes.Description.APIsFor the configuration
 	Config    runtimes.Config
 	Emit      func(event.ModelCall)
 	// Budgets are those the attempt spends from, nearest first.

@@ -78,6 +78,10 @@ type Runtime struct {
 	Env                                map[string]string
 	Args                               []string
 	BaseURL                            string
+	Command                            []string // of engine `command`
+	Prompt                             string   // "", "stdin", "file"
+	Output                             string   // "", "text", "json-lines"
+	APIs                               []string // "anthropic", "openai", "gemini"
 }
 
 // Retry is an evaluated `retry:` of a step.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/herd-runner/herd-runner/workflow/expr"
 )
@@ -18,7 +19,7 @@ func DecodeRuntime(v *Value, eval EvalFunc) (Runtime, error) {
 
 // engines lists what may stand in `runtime.engine`, by `runtime.type`.
 func engines(typ string) []string {
-	cli := []string{"claude", "codex", "gemini", "opencode"}
+	cli := []string{"claude", "codex", "gemini", "opencode", "command"}
 	sdk := []string{"anthropic", "openai", "google", "gemini"}
 	switch typ {
 	case "cli":
@@ -71,8 +72,17 @@ func (d *decoder) runtime(v *Value) Runtime {
 			out.Args = d.texts(key, v)
 		case "base-url":
 			out.BaseURL = d.url(key, v)
+		case "command":
+			out.Command = d.texts(key, v)
+		case "prompt":
+			out.Prompt = d.oneOf(key, v, "stdin", "file")
+		case "output":
+			out.Output = d.oneOf(key, v, "text", "json-lines")
+		case "api":
+			out.APIs = d.apis(key, v)
 		}
 	})
+	d.commandEngine(v, out)
 	if out.Engine != "" {
 		if known := engines(out.Type); !slices.Contains(known, out.Engine) {
 			where := ""
@@ -83,6 +93,50 @@ func (d *decoder) runtime(v *Value) Runtime {
 		}
 	}
 	return out
+}
+
+func (d *decoder) apis(key string, v *Value) []string {
+	known := []string{"anthropic", "openai", "gemini"}
+	var apis []string
+	for _, it := range d.list(key, v) {
+		api, _ := it.x.(string)
+		if !slices.Contains(known, api) {
+			d.fail(it.at, suggest(api, known), "`%s` cannot be %s", key, kindName(it.x))
+			continue
+		}
+		apis = append(apis, api)
+	}
+	return apis
+}
+
+// commandEngine checks the keys that are there for engine `command` alone.
+func (d *decoder) commandEngine(v *Value, r Runtime) {
+	if r.Engine != "command" {
+		for _, key := range []string{"command", "prompt", "output", "api"} {
+			if at := v.Get(key); at != nil {
+				d.fail(at, "remove it, or write `engine: command`", "`%s` is for `engine: command`", key)
+			}
+		}
+		return
+	}
+	if len(r.Command) == 0 && v.Get("command") == nil {
+		d.fail(v.Get("engine"), "add `command: [program, argument]`", "`engine: command` does not say which program")
+	}
+	if len(r.APIs) == 0 && v.Get("api") == nil {
+		d.fail(v.Get("engine"), "add `api:` with anthropic, openai or gemini", "`engine: command` does not say which API the program speaks")
+	}
+	if len(r.Command) == 0 {
+		return
+	}
+	placed := slices.ContainsFunc(r.Command[1:], func(arg string) bool { return strings.Contains(arg, "{0}") })
+	switch {
+	case strings.TrimSpace(r.Command[0]) == "":
+		d.fail(v.Get("command"), "write the program first", "`command` has no program")
+	case r.Prompt == "file" && !placed:
+		d.fail(v.Get("command"), "write {0} where the program expects the file's name", "`prompt: file`, and no argument of `command` is the file")
+	case r.Prompt != "file" && placed:
+		d.fail(v.Get("command"), "add `prompt: file`, or take {0} out", "`command` has {0}, and the prompt goes to stdin")
+	}
 }
 
 func (d *decoder) url(key string, v *Value) string {

@@ -6,6 +6,21 @@ func boxBlocks() []block {
 	rt := func(name string, s shape, example, doc string) key {
 		return key{name: name, shape: s, ours: true, place: at + "runtime", example: example, doc: doc}
 	}
+	// The sample of a key of engine `command` is one of that engine.
+	ofCommand := func(name string, s shape, example, doc string) key {
+		k := rt(name, s, example, "Of `engine: command`. "+doc)
+		k.beside = "engine: command, command: [my-agent], api: openai"
+		switch name {
+		case "command":
+			k.beside = "engine: command, api: openai"
+		case "prompt":
+			k.beside = "engine: command, command: [my-agent, '{0}'], api: openai"
+			k.example = "file"
+		case "api":
+			k.beside = "engine: command, command: [my-agent]"
+		}
+		return k
+	}
 	dk := func(name string, s shape, example, doc string) key {
 		return key{name: name, shape: s, ours: true, place: at + "docker", example: example, doc: doc}
 	}
@@ -13,7 +28,7 @@ func boxBlocks() []block {
 	return []block{
 		{name: "runtime", title: "`runtime`", doc: "Short form: `runtime: sdk`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{prompt: a, workspace: ro, runtime: {%s}}]}}\n", keys: []key{
 			rt("type", oneOf("cli", "sdk"), "cli", "An agent's command-line program, or herd-runner's own loop over a vendor's SDK."),
-			rt("engine", filled(), "claude", "Which agent. `cli`: `claude`, `codex`, `gemini`, `opencode`; `sdk`: `anthropic`, `openai`, `google`."),
+			rt("engine", filled(), "claude", "Which agent. `cli`: `claude`, `codex`, `gemini`, `opencode`, or `command` for any program; `sdk`: `anthropic`, `openai`, `google`."),
 			rt("model", filled(), "sonnet", "The model's name."),
 			rt("fallback-model", filled(), "haiku", "Asked where the first is overloaded."),
 			rt("max-turns", number(), "20", "Answers of the model, at most."),
@@ -30,6 +45,10 @@ func boxBlocks() []block {
 			rt("output-schema", either(mapOf(free()), filled()), "{type: object, properties: {tests: {type: array}}}", "A JSON Schema of an object: the answer is data, and each property an output."),
 			rt("env", mapOf(text()), "{A: b}", "Variables of the agent's process."),
 			rt("args", either1, "[--verbose]", "Further flags of the agent's program."),
+			ofCommand("command", either1, "[my-agent, --fast]", "The program and its arguments; never a shell. {0} in one is the prompt's file."),
+			ofCommand("prompt", oneOf("stdin", "file"), "stdin", "How it gets the prompt; `stdin` where nothing is said."),
+			ofCommand("output", oneOf("text", "json-lines"), "text", "What it prints: its answer (where nothing is said), or records."),
+			ofCommand("api", oneOrMore(oneOf("anthropic", "openai", "gemini")), "openai", "What it speaks to the model gateway."),
 			rt("base-url", filled(), "https://example.com/v1", "Where the API is instead of its vendor's place, for endpoints that speak the same one. Your credential goes there: needs `--allow base-url:URL`."),
 		}},
 		{name: "docker", title: "`docker`", doc: "Short forms: `docker: IMAGE`, and `docker: false` for the host, which the operator must allow.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{run: a, docker: {%s}}]}}\n", keys: []key{

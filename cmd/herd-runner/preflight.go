@@ -166,7 +166,7 @@ func (c *stepCheck) agent() (engine string) {
 			if d.Type == runtimes.TypeCLI {
 				engine = d.Engine
 			}
-			c.needs(d.APIsFor(cfg.Model))
+			c.needs(d.APIsFor(cfg))
 		}
 	}
 	if c.step.PromptFile != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/runtimes/claude"
 	"github.com/herd-runner/herd-runner/runtimes/codex"
+	"github.com/herd-runner/herd-runner/runtimes/command"
 	"github.com/herd-runner/herd-runner/runtimes/gemini"
 	"github.com/herd-runner/herd-runner/runtimes/opencode"
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
@@ -26,7 +27,7 @@ import (
 
 // newFactory knows every runtime there is.
 func newFactory() (*runtimes.Factory, error) {
-	return runtimes.NewFactory(claude.New(), codex.New(), gemini.New(), opencode.New(), sdk.New())
+	return runtimes.NewFactory(claude.New(), codex.New(), command.New(), gemini.New(), opencode.New(), sdk.New())
 }
 
 // backends opens the sandbox backends at their first use.
