@@ -22,44 +22,72 @@ func (d Description) ValidSession(id string) bool {
 	return err == nil && whole
 }
 
-// need is one feature with the words for it in a workflow and in an error.
+// Problem is one reason why a runtime can not do what a configuration asks.
+type Problem struct {
+	Keys []string // of `runtime:`, one of which asks for it
+	Text string
+}
+
+// Problems is an error with all the reasons.
+type Problems []Problem
+
+func (p Problems) Error() string {
+	texts := make([]string, len(p))
+	for i := range p {
+		texts[i] = p[i].Text
+	}
+	return strings.Join(texts, "; ")
+}
+
+// or is nil where there are none.
+func (p Problems) or() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return p
+}
+
+// need is one feature with the words for it in an error, and its keys.
 type need struct {
 	feature Feature
 	wanted  bool
-	words   string // "MCP servers (mcp-servers)"
+	words   string
+	keys    []string
 }
 
 // Check reports, before anything runs, what cfg asks of rt that rt does not
-// have or that can not be right. All of it is in one error.
+// have or that can not be right: Problems.
 func Check(rt Runtime, cfg Config) error {
-	d := rt.Describe()
-	problems := lacking(d, []need{
-		{FeatureOutputSchema, cfg.OutputSchema != nil, "an output schema (output-schema)"},
-		{FeatureMCP, hasServers(cfg.MCPServers), "MCP servers (mcp-servers)"},
-		{FeatureMaxTurns, cfg.MaxTurns != 0, "a limit of turns (max-turns)"},
-		{FeatureMaxCost, cfg.MaxCostUSD != 0 || cfg.MaxTokens != 0, "a budget (max-cost-usd, max-tokens)"},
-		{FeatureTools, len(cfg.AllowedTools)+len(cfg.DeniedTools) > 0, "a choice of tools (allowed-tools, denied-tools)"},
-		{FeatureSystemPrompt, cfg.SystemPrompt != "" || cfg.AppendSystemPrompt != "", "a system prompt (system-prompt, append-system-prompt)"},
-		{FeatureFallback, cfg.FallbackModel != "", "a second model (fallback-model)"},
+	problems := lacking(rt.Describe(), []need{
+		{FeatureOutputSchema, cfg.OutputSchema != nil, "an output schema", []string{"output-schema"}},
+		{FeatureMCP, hasServers(cfg.MCPServers), "MCP servers", []string{"mcp-servers"}},
+		{FeatureMaxTurns, cfg.MaxTurns != 0, "a limit of turns", []string{"max-turns"}},
+		{FeatureMaxCost, cfg.MaxCostUSD != 0 || cfg.MaxTokens != 0, "a budget", []string{"max-cost-usd", "max-tokens"}},
+		{FeatureTools, len(cfg.AllowedTools)+len(cfg.DeniedTools) > 0, "a choice of tools", []string{"allowed-tools", "denied-tools"}},
+		{FeatureSystemPrompt, cfg.SystemPrompt != "" || cfg.AppendSystemPrompt != "", "a system prompt", []string{"system-prompt", "append-system-prompt"}},
+		{FeatureFallback, cfg.FallbackModel != "", "a second model", []string{"fallback-model"}},
 	})
+	add := func(key, format string, args ...any) {
+		problems = append(problems, Problem{[]string{key}, fmt.Sprintf(format, args...)})
+	}
 	if cfg.MaxTurns < 0 {
-		problems = append(problems, fmt.Sprintf("max-turns is %d: expected 1 or more, or leave it out for no limit", cfg.MaxTurns))
+		add("max-turns", "max-turns is %d: expected 1 or more, or leave it out for no limit", cfg.MaxTurns)
 	}
 	if !(cfg.MaxCostUSD >= 0) {
-		problems = append(problems, fmt.Sprintf("max-cost-usd is %v: expected an amount above 0, or leave it out for no limit", cfg.MaxCostUSD))
+		add("max-cost-usd", "max-cost-usd is %v: expected an amount above 0, or leave it out for no limit", cfg.MaxCostUSD)
 	}
 	if cfg.MaxTokens < 0 {
-		problems = append(problems, fmt.Sprintf("max-tokens is %d: expected 1 or more, or leave it out for no limit", cfg.MaxTokens))
+		add("max-tokens", "max-tokens is %d: expected 1 or more, or leave it out for no limit", cfg.MaxTokens)
 	}
 	if cfg.OutputSchema != nil {
 		if _, err := schema.Compile(cfg.OutputSchema); err != nil {
-			problems = append(problems, "output-schema: "+err.Error())
+			add("output-schema", "output-schema: %v", err)
 		}
 	}
 	if _, err := Servers(cfg.MCPServers); err != nil {
-		problems = append(problems, err.Error())
+		add("mcp-servers", "%v", err)
 	}
-	return join(problems)
+	return problems.or()
 }
 
 // CheckTask is Check and what only a task knows: its session, its prompt.
@@ -69,23 +97,27 @@ func CheckTask(rt Runtime, task Task) error {
 	if err := Check(rt, task.Config); err != nil {
 		return err
 	}
+	session := []string{"session"}
 	problems := lacking(d, []need{
-		{FeatureResume, task.Resume != "", "to resume a session (session)"},
-		{FeatureFork, task.Fork, "to fork a session (session)"},
+		{FeatureResume, task.Resume != "", "to resume a session", session},
+		{FeatureFork, task.Fork, "to fork a session", session},
 	})
+	add := func(keys []string, format string, args ...any) {
+		problems = append(problems, Problem{keys, fmt.Sprintf(format, args...)})
+	}
 	if strings.TrimSpace(task.Prompt) == "" {
-		problems = append(problems, "the prompt is empty: write what the agent should do")
+		add(nil, "the prompt is empty: write what the agent should do")
 	}
 	if task.Fork && task.Resume == "" {
-		problems = append(problems, "a session can only be forked when it is resumed: name the session to go on from")
+		add(session, "a session can only be forked when it is resumed: name the session to go on from")
 	}
 	if id := task.SessionID; id != "" && !validUUID(id) {
-		problems = append(problems, fmt.Sprintf("session id %q is not a UUID such as 3f2b6c1e-8a4d-4f7b-9c2e-5d1a0b7e6f43", id))
+		add(nil, "session id %q is not a UUID such as 3f2b6c1e-8a4d-4f7b-9c2e-5d1a0b7e6f43", id)
 	}
 	if id := task.Resume; id != "" && !d.ValidSession(id) {
-		problems = append(problems, fmt.Sprintf("session id %q is none of runtime %s: expected one that an earlier run of it gave as session-id", id, d.Name))
+		add(session, "session id %q is none of runtime %s: expected one that an earlier run of it gave as session-id", id, d.Name)
 	}
-	return join(problems)
+	return problems.or()
 }
 
 // Servers splits an mcp-servers object by name.
@@ -105,21 +137,14 @@ func hasServers(raw json.RawMessage) bool {
 	return err != nil || len(servers) > 0
 }
 
-func lacking(d Description, needs []need) []string {
-	var problems []string
+func lacking(d Description, needs []need) Problems {
+	var problems Problems
 	for _, n := range needs {
 		if n.wanted && !d.Has(n.feature) {
-			problems = append(problems, fmt.Sprintf("needs %s, which runtime %s lacks", n.words, d.Name))
+			problems = append(problems, Problem{n.keys, fmt.Sprintf("needs %s (%s), which runtime %s lacks", n.words, strings.Join(n.keys, ", "), d.Name)})
 		}
 	}
 	return problems
-}
-
-func join(problems []string) error {
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s", strings.Join(problems, "; "))
 }
 
 // validUUID takes the 8-4-4-4-12 form only.

@@ -81,6 +81,14 @@ const (
 	FeatureFallback     Feature = "fallback-model"
 )
 
+// Features are all of them, in the order of tables.
+func Features() []Feature {
+	return []Feature{
+		FeatureOutputSchema, FeatureResume, FeatureFork, FeatureMCP, FeatureMaxTurns,
+		FeatureMaxCost, FeatureTools, FeatureSystemPrompt, FeatureFallback,
+	}
+}
+
 // Config is the evaluated `runtime:` block of a step.
 type Config struct {
 	Type, Engine       string

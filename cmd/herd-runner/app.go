@@ -108,7 +108,7 @@ func (a *App) root() *cobra.Command {
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
 		a.psCommand(), a.showCommand(), a.logsCommand(), a.whyCommand(), a.egressCommand(), a.policyCommand(), a.cancelCommand(),
-		a.boxCommand(), a.cleanCommand(), a.imageCommand(), a.cassetteCommand(), a.doctorCommand(), a.schemaCommand(), a.versionCommand(),
+		a.boxCommand(), a.cleanCommand(), a.runtimesCommand(), a.imageCommand(), a.cassetteCommand(), a.doctorCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	plainUsage(root)
 	return root

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/herd-runner/herd-runner/internal/policy"
 	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
@@ -149,25 +150,21 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 // agent checks the runtime and the prompt file of an agent step. It returns the
 // engine whose program the box must have; "" for none, or where it is not known.
 func (c *stepCheck) agent() (engine string) {
-	r, err := workflow.DecodeRuntime(c.step.Runtime, c.eval)
-	if err != nil {
+	if _, err := workflow.DecodeRuntime(c.step.Runtime, c.eval); err != nil {
 		c.wrong(c.step.Runtime, err)
-	} else {
-		if r.Session != "" {
-			c.add(c.step.Runtime, errors.New("runtime.session is not supported yet"), "remove it")
+	}
+	rt, cfg, problems := checkRuntime(c.runtimes, c.step, c.eval)
+	c.problems = append(c.problems, problems...)
+	if err := c.policy.Check(policy.BaseURLDemands(cfg.BaseURL)); err != nil {
+		c.add(firstKey(c.step.Runtime, []string{"base-url"}), err, report.Hint(err))
+	}
+	if rt != nil {
+		cfg.Model = c.policy.Model(cfg.Model)
+		d := rt.Describe()
+		if d.Type == runtimes.TypeCLI {
+			engine = d.Engine
 		}
-		cfg := steps.RuntimeConfig(r)
-		cfg.Model, cfg.FallbackModel = c.policy.Model(cfg.Model), c.policy.Model(cfg.FallbackModel)
-		rt, err := c.pickRuntime(cfg)
-		if err != nil {
-			c.add(c.step.Runtime, err, report.Hint(err))
-		} else {
-			d := rt.Describe()
-			if d.Type == runtimes.TypeCLI {
-				engine = d.Engine
-			}
-			c.needs(d.APIsFor(cfg))
-		}
+		c.needs(d.APIsFor(cfg))
 	}
 	if c.step.PromptFile != nil {
 		name, err := workflow.EvalString(c.step.PromptFile, c.envOf(c.step.PromptFile))
@@ -190,7 +187,12 @@ func (c *stepCheck) needs(apis []string) {
 }
 
 func (c *stepCheck) add(at *workflow.Value, err error, hint string) {
-	pos := c.step.Pos
+	c.problems = append(c.problems, problemAt(c.step, at, err, hint))
+}
+
+// problemAt is an error of a step, placed at the value it comes from.
+func problemAt(step *workflow.Step, at *workflow.Value, err error, hint string) workflow.Problem {
+	pos := step.Pos
 	if at != nil {
 		pos = at.Pos
 	}
@@ -203,14 +205,14 @@ func (c *stepCheck) add(at *workflow.Value, err error, hint string) {
 	if errors.As(err, &refused) {
 		rule = "policy"
 	}
-	file := c.step.File
+	file := step.File
 	if from := at.File(); from != "" {
 		file = from
 	}
-	c.problems = append(c.problems, workflow.Problem{
+	return workflow.Problem{
 		File: file, Line: pos.Line, Column: pos.Column, Length: length,
 		Severity: workflow.SeverityError, Rule: rule, Message: err.Error(), Hint: hint,
-	})
+	}
 }
 
 // wrong reports what is wrong with a block that does not depend on the run.

@@ -29,6 +29,11 @@ func (a *App) validateCommand() *cobra.Command {
 				if action, found := workflow.LoadAction(file, w.Src, projectFile(dir)); action != nil {
 					w, problems = action, found
 				}
+				lacking, err := checkRuntimes(w)
+				if err != nil {
+					return infra(err)
+				}
+				problems = append(problems, lacking...)
 				bad = bad || workflow.HasErrors(problems)
 				switch {
 				case format == "json":

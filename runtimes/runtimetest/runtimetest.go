@@ -293,10 +293,7 @@ func routing(t *testing.T, rt runtimes.Runtime) {
 // features: what is declared changes the command, what is not is an error.
 func features(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	plain := command(t, rt, Task())
-	for _, f := range []runtimes.Feature{
-		runtimes.FeatureOutputSchema, runtimes.FeatureResume, runtimes.FeatureFork, runtimes.FeatureMCP,
-		runtimes.FeatureMaxTurns, runtimes.FeatureMaxCost, runtimes.FeatureTools, runtimes.FeatureSystemPrompt, runtimes.FeatureFallback,
-	} {
+	for _, f := range runtimes.Features() {
 		task := Task()
 		ask(&task, f, fx)
 		cmd, err := rt.Command(task)

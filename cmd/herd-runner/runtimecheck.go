@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/herd-runner/herd-runner/internal/report"
+	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/steps"
+	"github.com/herd-runner/herd-runner/workflow"
+	"github.com/herd-runner/herd-runner/workflow/expr"
+)
+
+// checkRuntimes tells what the agent steps of a file, and of all it uses, ask
+// of runtimes that these can not do. Blocks that hold expressions are looked at
+// before or in the run.
+func checkRuntimes(w *workflow.Workflow) ([]workflow.Problem, error) {
+	factory, err := newFactory()
+	if err != nil {
+		return nil, err
+	}
+	constant := func(v *workflow.Value) (expr.Value, error) {
+		return workflow.Evaluate(v, expr.Env{Context: func(string) (expr.Value, bool) { return nil, false }})
+	}
+	var problems []workflow.Problem
+	seen := map[*workflow.Workflow]bool{w: true}
+	for files := []*workflow.Workflow{w}; len(files) > 0; files = files[1:] {
+		for _, job := range files[0].Jobs {
+			for _, step := range withInner(job.Steps) {
+				if step.IsAgent() {
+					_, _, found := checkRuntime(factory, step, constant)
+					problems = append(problems, found...)
+				}
+			}
+			if called := job.Called; called != nil && !seen[called] {
+				seen[called] = true
+				files = append(files, called)
+			}
+		}
+	}
+	return problems, nil
+}
+
+// checkRuntime chooses the runtime of an agent step and tells what it can not
+// do, each at the key that asks for it. The runtime is nil where there is none
+// such, or where the block depends on the run.
+func checkRuntime(factory *runtimes.Factory, step *workflow.Step, eval workflow.EvalFunc) (runtimes.Runtime, runtimes.Config, []workflow.Problem) {
+	r, err := workflow.DecodeRuntime(step.Runtime, eval)
+	if err != nil {
+		return nil, runtimes.Config{}, nil
+	}
+	var problems []workflow.Problem
+	if at := step.Runtime.Get("session"); at != nil {
+		problems = append(problems, problemAt(step, at, errors.New("runtime.session is not supported yet"), "remove it"))
+	}
+	cfg := steps.RuntimeConfig(r)
+	rt, err := factory.Pick(cfg)
+	if err != nil {
+		return nil, cfg, append(problems, problemAt(step, firstKey(step.Runtime, []string{"engine", "type"}), err, report.Hint(err)))
+	}
+	err = runtimes.Check(rt, cfg)
+	if err == nil {
+		_, err = rt.Command(probe(cfg))
+	}
+	var lacking runtimes.Problems
+	switch {
+	case errors.As(err, &lacking):
+		for _, p := range lacking {
+			problems = append(problems, problemAt(step, firstKey(step.Runtime, p.Keys), errors.New(p.Text), whoCan(factory, rt, cfg)))
+		}
+	case err != nil:
+		problems = append(problems, problemAt(step, step.Runtime, err, report.Hint(err)))
+	}
+	return rt, cfg, problems
+}
+
+// probe is a task in some box: a command line that can not be made then can not
+// be made later.
+func probe(cfg runtimes.Config) runtimes.Task {
+	return runtimes.Task{
+		Prompt: "-", Config: cfg,
+		SessionID:  "00000000-0000-4000-8000-000000000000",
+		Credential: runtimes.Credential{Kind: "api-key", Token: "-"},
+		Box: sandbox.Info{Backend: "docker", Workdir: "/workspace", Home: "/home", Temp: "/tmp",
+			Runner: "/herd-runner", Gateway: "127.0.0.1:1"},
+	}
+}
+
+// firstKey is the value at the first of keys that the block has, else the block.
+func firstKey(block *workflow.Value, keys []string) *workflow.Value {
+	for _, key := range keys {
+		if v := block.Get(key); v != nil {
+			return v
+		}
+	}
+	return block
+}
+
+// whoCan names the runtimes that could do what cfg asks; "" for none, or where
+// no runtime could.
+func whoCan(factory *runtimes.Factory, not runtimes.Runtime, cfg runtimes.Config) string {
+	var can []string
+	for _, d := range factory.All() {
+		other, err := factory.Pick(runtimes.Config{Type: d.Type, Engine: d.Engine})
+		if err == nil && d.Name != not.Describe().Name && d.Engine != "command" && runtimes.Check(other, cfg) == nil {
+			can = append(can, d.Type+"/"+d.Engine)
+		}
+	}
+	if len(can) == 0 {
+		return ""
+	}
+	return "runtimes that can (type/engine): " + strings.Join(can, ", ") + "; `herd-runner runtimes` shows all"
+}
