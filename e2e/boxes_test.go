@@ -7,6 +7,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/herd-runner/herd-runner/internal/event"
 )
 
 // listedBox is a line of `box ls --json`.
@@ -182,4 +185,73 @@ jobs:
 		t.Errorf("exit %d, %s", r.code, r.stderr)
 	}
 	m.wantNothingLeft(t, dir)
+}
+
+// FUTURE-03: while a step is at work, the box of the next one is started; no box
+// of a step that a condition may pass over; and what is not used goes.
+func TestBoxesAhead(t *testing.T) {
+	t.Parallel()
+	model := newModel(t, "scenarios: [{name: hello, prompt: Say hello, turns: [{text: hello}]}]\n")
+	for name, tc := range map[string]struct {
+		then string
+		code int
+	}{"used": {"true", 0}, "not reached": {"exit 3", 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t, model.asked("sk-ant-test")...)
+			dir := newProject(t, nil)
+			p := m.startRun(t, dir, `
+on: workflow_dispatch
+defaults:
+  docker: {network: none, memory: 128m}
+  runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}
+jobs:
+  first:
+    steps:
+      - {id: work, run: "echo begun; while [ ! -e $HOME/go ]; do sleep 0.1; done; `+tc.then+`"}
+  next:
+    needs: first
+    steps:
+      - {id: agent, prompt: Say hello}
+      - {id: maybe, if: failure(), run: echo}
+      - {id: fresh, run: echo fresh}
+`)
+			p.awaitOutput("begun")
+			work := p.awaitBox("first", "work")
+			var early string
+			for limit := time.Now().Add(eventTime); early == ""; time.Sleep(50 * time.Millisecond) {
+				for _, b := range m.boxList(t) {
+					switch b.Job + "/" + b.Step {
+					case "first/work":
+					case "next/agent":
+						early = b.ID
+					default:
+						t.Errorf("there is a box of %s/%s", b.Job, b.Step)
+					}
+				}
+				if time.Now().After(limit) {
+					t.Fatalf("no box is started ahead:\n%s", p.log())
+				}
+			}
+			m.call(t, "box", "exec", work, "sh", "-c", `touch "$HOME/go"`).wantCode(t, 0)
+			r := p.wait().wantCode(t, tc.code)
+			boxes := map[string]string{}
+			for _, e := range r.events {
+				if e.Type == event.BoxStarted {
+					boxes[e.Job+"/"+e.Step] = e.Box.ID
+				}
+			}
+			if tc.code == 0 && (boxes["next/agent"] != early || boxes["next/fresh"] == "" || boxes["next/fresh"] == early) {
+				t.Errorf("boxes %v, early was %s", boxes, early)
+			}
+			if tc.code != 0 && len(boxes) != 1 {
+				t.Errorf("boxes %v", boxes)
+			}
+			m.wantNothingLeft(t, dir)
+		})
+	}
+	r := newMachine(t).call(t, "run", "--prewarm", "many", "flow.yml")
+	if r.code != 2 || !strings.Contains(r.stderr, "auto, or a number") {
+		t.Errorf("exit %d, %s", r.code, r.stderr)
+	}
 }

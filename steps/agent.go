@@ -95,6 +95,7 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 		return boxFailed(err)
 	}
 	defer s.closeBox(ctx, box)
+	s.ahead.from(ctx, s.node, "")
 
 	info := box.Info()
 	if !path.IsAbs(dir) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type legBoxes struct {
 // further step and is closed when the last has left it.
 type sharedBox struct {
 	sandbox.Box
+	key     string
 	users   *occupants
 	dropped bool
 	host    bool
@@ -44,19 +46,31 @@ type asked struct {
 // ask evaluates a step's docker: and workspace: blocks and puts them before the
 // operator's policy.
 func (s *stepRun) ask() (asked, error) {
-	d, err := workflow.DecodeDocker(s.step.Docker, s.eval)
+	a, w, err := s.asks(s.step, s.eval)
 	if err != nil {
-		return asked{}, err
-	}
-	w, err := workflow.DecodeWorkspace(s.step.Workspace, s.eval)
-	if err != nil {
-		return asked{}, err
-	}
-	if d, err = s.Authorize(d); err != nil {
 		return asked{}, err
 	}
 	s.place = s.placeOf(w)
-	return asked{d, w.Mode, s.place}, nil
+	a.place = s.place
+	return a, nil
+}
+
+// asks is what a step asks for by itself; its place is yet to be found.
+func (r *run) asks(step *workflow.Step, eval workflow.EvalFunc) (a asked, w workflow.Workspace, err error) {
+	if a.docker, err = workflow.DecodeDocker(step.Docker, eval); err != nil {
+		return a, w, err
+	}
+	if w, err = workflow.DecodeWorkspace(step.Workspace, eval); err != nil {
+		return a, w, err
+	}
+	a.mode = w.Mode
+	a.docker, err = r.Authorize(a.docker)
+	return a, w, err
+}
+
+// gateway says whether an agent in the box reaches its model.
+func (a asked) gateway() bool {
+	return a.docker.Network.Gateway == nil || *a.docker.Network.Gateway
 }
 
 // useBox gives the box of a run: step, started if the leg has none like it. The
@@ -76,7 +90,7 @@ func (s *stepRun) useBox(ctx context.Context, a asked) (*sharedBox, error) {
 		if err != nil {
 			return nil, err
 		}
-		shared = &sharedBox{Box: box, users: users, host: a.docker.Host, place: a.place}
+		shared = &sharedBox{Box: box, key: key, users: users, host: a.docker.Host, place: a.place}
 		if boxes.open == nil {
 			boxes.open = map[string]*sharedBox{}
 		}
@@ -137,49 +151,23 @@ func (a asked) key() (string, error) {
 	return at + a.mode + string(d), err
 }
 
-// startBox starts a box. step is empty for one that the leg's run: steps share.
-// users are those who will use it.
+// startBox gives a new box, one that was started ahead where there is one. step
+// is empty for one that the leg's run: steps share. users are those who will use
+// it.
 func (s *stepRun) startBox(ctx context.Context, a asked, step string, model ModelSession, users *occupants) (sandbox.Box, error) {
-	backend, err := s.Backend(ctx, a.docker.Host)
-	if err != nil {
-		return nil, err
-	}
-	layout, err := s.layout(a, step)
-	if err != nil {
-		return nil, err
-	}
-	spec := BoxSpec(a.docker, layout, s.DefaultImage)
-	spec.Project, spec.Workflow = s.Info.Dir, s.Info.File
-	spec.Run, spec.Job, spec.Step = s.Info.ID, s.leg.leg.ID, s.id()
-	if spec.Keep && !a.docker.Host {
-		if spec.Session, err = s.SessionDir(spec); err != nil {
-			return nil, err
-		}
-	}
-	if model != nil && (a.docker.Network.Gateway == nil || *a.docker.Network.Gateway) {
-		spec.Gateway = model.Serve
-	}
-	var way EgressSession
-	if a.docker.Network.Mode == "allow" {
-		if way, err = s.openWay(a.docker.Network.Allow, users); err != nil {
-			return nil, err
-		}
-		spec.Egress = way.Serve
-	}
 	start := s.Now()
-	box, err := backend.Start(ctx, spec)
+	key, err := a.key()
 	if err != nil {
-		if way != nil {
-			way.Close()
-		}
 		return nil, err
 	}
-	if way != nil {
-		box = guarded{box, way}
+	var box sandbox.Box
+	if e := s.ahead.take(s.node, key, model); e != nil {
+		box = e.wait(ctx)
 	}
-	box = a.place.watch(box, a)
-	if a.docker.Host && step == "" {
-		return reusable{box, func() { s.Workspace.Reuse(layout, isOwnFile) }}, nil
+	if box == nil {
+		if box, err = s.startOwn(ctx, a, step != "", model, users); err != nil {
+			return nil, err
+		}
 	}
 	if !a.docker.Host {
 		info := box.Info()
@@ -194,14 +182,73 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 }
 
 // layout is what the workspace gives a box.
-func (s *stepRun) layout(a asked, step string) (sandbox.Layout, error) {
+func (r *run) layout(a asked, leg, step string) (sandbox.Layout, error) {
 	switch {
 	case a.place != nil:
-		return a.place.clone.Box(a.docker.Host, s.leg.leg.ID, step)
+		return a.place.clone.Box(a.docker.Host, leg, step)
 	case a.docker.Host:
-		return s.Workspace.Box(hostMode, s.leg.leg.ID, step)
+		return r.Workspace.Box(hostMode, leg, step)
 	}
-	return s.Workspace.Box(a.mode, s.leg.leg.ID, step)
+	return r.Workspace.Box(a.mode, leg, step)
+}
+
+// startOwn starts a box with its ways out.
+func (s *stepRun) startOwn(ctx context.Context, a asked, own bool, model ModelSession, users *occupants) (sandbox.Box, error) {
+	var out waysOut
+	if model != nil && a.gateway() {
+		out.gateway = model.Serve
+	}
+	if a.docker.Network.Mode != "allow" {
+		return s.openBox(ctx, a, s.leg.leg.ID, s.id(), own, out)
+	}
+	way, err := s.openWay(a.docker.Network.Allow, users)
+	if err != nil {
+		return nil, err
+	}
+	out.egress = way.Serve
+	box, err := s.openBox(ctx, a, s.leg.leg.ID, s.id(), own, out)
+	if err != nil {
+		way.Close()
+		return nil, err
+	}
+	return guarded{box, way}, nil
+}
+
+// waysOut answer what is called from a box; nil: nothing listens there.
+type waysOut struct{ gateway, egress func(net.Conn) }
+
+// openBox starts a box for a step. own says that no other step shares it.
+func (r *run) openBox(ctx context.Context, a asked, leg, step string, own bool, out waysOut) (sandbox.Box, error) {
+	backend, err := r.Backend(ctx, a.docker.Host)
+	if err != nil {
+		return nil, err
+	}
+	owner := ""
+	if own {
+		owner = step
+	}
+	layout, err := r.layout(a, leg, owner)
+	if err != nil {
+		return nil, err
+	}
+	spec := BoxSpec(a.docker, layout, r.DefaultImage)
+	spec.Project, spec.Workflow = r.Info.Dir, r.Info.File
+	spec.Run, spec.Job, spec.Step = r.Info.ID, leg, step
+	spec.Gateway, spec.Egress = out.gateway, out.egress
+	if spec.Keep && !a.docker.Host {
+		if spec.Session, err = r.SessionDir(spec); err != nil {
+			return nil, err
+		}
+	}
+	box, err := backend.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	box = a.place.watch(box, a)
+	if a.docker.Host && !own {
+		return reusable{box, func() { r.Workspace.Reuse(layout, isOwnFile) }}, nil
+	}
+	return box, nil
 }
 
 // reusable is a box on the host that gives its directories to the next one when

@@ -99,6 +99,7 @@ func (r *run) callee(n *workflow.Node, l *legState) (*run, error) {
 	}
 	child := newRun(o)
 	child.cleanup, child.bounds = r.cleanup, r.bounds
+	child.ahead = newAhead(child, r.ahead.bound())
 	child.prefix = l.leg.ID + workflow.CallSeparator
 	child.groups = append(child.groups, r.groups...)
 	if l.group != "" {

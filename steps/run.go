@@ -75,8 +75,11 @@ type Options struct {
 
 	MaxParallel int // run: steps at the same time; at least 1
 	MaxAgents   int // agent steps at the same time; at least 1
-	Now         func() time.Time
-	NewUUID     func() string
+	// Prewarm is how many boxes may be started ahead of their step at a time; 0:
+	// none.
+	Prewarm int
+	Now     func() time.Time
+	NewUUID func() string
 	// Stall ends an agent that shows no sign of life for so long.
 	Stall time.Duration
 	// DefaultImage is the image of boxes that name none.
@@ -182,6 +185,7 @@ type run struct {
 	legsMu  sync.Mutex
 	cleanup *conc.WaitGroup
 	bounds  *bounds
+	ahead   *ahead
 
 	// Of a called workflow: what stands before the ids of its jobs, and the
 	// concurrency groups held by who waits for it.
@@ -202,6 +206,7 @@ type run struct {
 func Run(ctx context.Context, o Options) event.Outcome {
 	r := newRun(o)
 	r.cleanup, r.bounds = conc.NewWaitGroup(), newBounds(o.MaxParallel, o.MaxAgents)
+	r.ahead = newAhead(r, make(chan struct{}, o.Prewarm))
 	start := o.Now()
 	info := o.Info
 	r.emit(event.Event{Type: event.RunStarted, Run: &info})

@@ -82,6 +82,7 @@ type nodeEnd struct {
 // runNode executes one node. A panic becomes the node's failure.
 func (r *run) runNode(ctx context.Context, n *workflow.Node) (end nodeEnd) {
 	end.node = n
+	defer r.ahead.end(n)
 	recovered := panics.Try(func() {
 		switch n.Kind {
 		case workflow.JobGate:

@@ -50,6 +50,7 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	}
 	broken := false
 	defer func() { s.leaveBox(ctx, box, broken) }()
+	s.ahead.from(ctx, s.node, box.key)
 	info := box.Info()
 	files := s.commandFiles(info)
 	scriptPath := files.path("script" + sh.extension)

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -45,6 +46,7 @@ type runFlags struct {
 	replay, record, replayOrRecord                    string
 	maxParallel, maxAgents                            int
 	maxCost                                           float64
+	prewarm                                           string
 	dryRun, json, verbose, keepWorkspaces             bool
 	summaryFile, resultFile, policyFile               string
 }
@@ -84,6 +86,7 @@ func (a *App) runCommand() *cobra.Command {
 	fl.IntVar(&f.maxParallel, "max-parallel", max(2, runtime.NumCPU()), "run: steps at the same time")
 	fl.IntVar(&f.maxAgents, "max-agents", defaultMaxAgents(), "agent steps at the same time")
 	fl.Float64Var(&f.maxCost, "max-cost", 0, "what all agents of the run may cost together, in US dollars")
+	fl.StringVar(&f.prewarm, "prewarm", "auto", "boxes started ahead of their step at a time; 0: none")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan; start nothing")
 	fl.BoolVar(&f.json, "json", false, "events as JSON lines on stdout")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "also show thinking, tool results, boxes and model calls")
@@ -103,6 +106,9 @@ func (a *App) run(ctx context.Context, file string, f runFlags) error {
 	}
 	if f.replay != "" && f.record != "" {
 		return problem("--replay and --record cannot stand together: a replay asks no model that could be recorded")
+	}
+	if _, err := boxesAhead(f.prewarm); err != nil {
+		return problem("--prewarm: %w", err)
 	}
 	p, err := a.prepare(ctx, file, f)
 	if err != nil {
@@ -150,6 +156,10 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	defer stop()
 
 	a.sweep(p, sink)
+	ahead := 0
+	if p.boxes {
+		ahead, _ = boxesAhead(p.flags.prewarm) // checked by run
+	}
 	contexts := p.contexts(id, ws.Root())
 	sum := sha256.Sum256(p.workflow.Src)
 	out := steps.Run(ctx, steps.Options{
@@ -176,6 +186,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		BudgetLeft:   p.budgetLeft,
 		MaxParallel:  p.flags.maxParallel,
 		MaxAgents:    p.flags.maxAgents,
+		Prewarm:      ahead,
 		Now:          a.Now,
 		NewUUID:      uuid.NewString,
 		Stall:        stallAfter,
@@ -193,6 +204,25 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	}
 	return nil
 }
+
+// autoAhead is --prewarm auto: the step that comes next, and one more where two
+// are at work. A box that lies unused holds some 20 MB.
+const autoAhead = 2
+
+// boxesAhead reads --prewarm.
+func boxesAhead(s string) (int, error) {
+	if s == "auto" || s == "" {
+		return autoAhead, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > maxAhead {
+		return 0, fmt.Errorf("%q is no number of boxes; write auto, or a number from 0 to %d", s, maxAhead)
+	}
+	return n, nil
+}
+
+// maxAhead bounds --prewarm.
+const maxAhead = 64
 
 // sweep clears what killed runs of the project have left.
 func (a *App) sweep(p *prepared, sink event.Sink) {

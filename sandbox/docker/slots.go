@@ -123,26 +123,3 @@ func (s *slots) close(ctx context.Context, b *Backend) error {
 	wg.Wait()
 	return errors.Join(errs...)
 }
-
-// Prewarm makes n idle containers from spec's image ahead, for a caller that
-// knows that several boxes with network "none" will follow each other.
-func (b *Backend) Prewarm(ctx context.Context, spec sandbox.Spec, n int) error {
-	image, err := b.image(ctx, spec)
-	if err != nil {
-		return err
-	}
-	for range n {
-		select {
-		case b.starts <- struct{}{}:
-		case <-ctx.Done():
-			return fail(sandbox.KindStart, "start idle container", ctx.Err())
-		}
-		got, err := b.slots.make(ctx, b, image.id)
-		<-b.starts
-		if err != nil {
-			return err
-		}
-		b.slots.give(b, got, true)
-	}
-	return nil
-}
