@@ -255,3 +255,24 @@ jobs:
 		t.Errorf("exit %d, %s", r.code, r.stderr)
 	}
 }
+
+// The example of docs/boxes.md.
+func TestExampleBoxes(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	project := newRepository(t, map[string]string{"a.txt": "a\n"})
+	example, err := filepath.Abs("../examples/workflows/boxes.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1", "2"} {
+		r := m.call(t, "run", "--json", "-C", project, example).wantCode(t, 0)
+		if got := r.output("again", "step-1"); got != "this box has seen "+want+" runs\n" {
+			t.Errorf("got %q", got)
+		}
+	}
+	if n := len(m.boxList(t)); n != 3 {
+		t.Errorf("%d boxes, want two to look into and the reused one", n)
+	}
+	m.call(t, "box", "rm", "--all").wantCode(t, 0)
+}
