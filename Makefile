@@ -18,7 +18,7 @@ bench: image build ## speed beside make, ninja, act and the engine's own calls, 
 record: image ## the demo's cassettes anew, from the scripted model server
 	@scripts/record-demo.sh
 
-soak: image build ## the whole suite again and again; SOAK_ROUNDS=5
+soak: image build ## 200 boxes with random kills, then the suite again and again; SOAK_BOXES=200 SOAK_ROUNDS=5
 	@scripts/soak.sh
 
 image: ## the agent image, a local tag; also starts the engine where it can
