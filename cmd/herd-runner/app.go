@@ -15,6 +15,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/report"
+	"github.com/herd-runner/herd-runner/internal/verify"
 	"github.com/herd-runner/herd-runner/runtimes/sdk/agent"
 	"github.com/herd-runner/herd-runner/sandbox/guest"
 )
@@ -71,6 +72,8 @@ func (a *App) Main(args []string) int {
 		switch args[0] {
 		case "guest":
 			return guest.Main(args[1:])
+		case "attack":
+			return verify.Main(args[1:], a.Stdin, a.Stdout)
 		case "agent":
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -108,7 +111,7 @@ func (a *App) root() *cobra.Command {
 	root.AddCommand(
 		a.runCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
 		a.psCommand(), a.showCommand(), a.logsCommand(), a.whyCommand(), a.egressCommand(), a.policyCommand(), a.cancelCommand(),
-		a.boxCommand(), a.cleanCommand(), a.runtimesCommand(), a.imageCommand(), a.cassetteCommand(), a.doctorCommand(), a.schemaCommand(), a.versionCommand(),
+		a.boxCommand(), a.cleanCommand(), a.runtimesCommand(), a.imageCommand(), a.cassetteCommand(), a.doctorCommand(), a.verifyCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	plainUsage(root)
 	return root

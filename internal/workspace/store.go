@@ -99,7 +99,7 @@ func (w *Workspace) gitUser() *syscall.Credential {
 
 // otherOwner is the project's owner where that is not the user running us.
 func (w *Workspace) otherOwner() *syscall.Credential {
-	uid, gid, err := owner(w.project)
+	uid, gid, err := Owner(w.project)
 	if err != nil || os.Getuid() != 0 || uid == 0 {
 		return nil
 	}

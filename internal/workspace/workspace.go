@@ -98,7 +98,7 @@ func Open(o Options) (*Workspace, error) {
 		}
 		return w, nil
 	}
-	if w.uid, w.gid, err = owner(project); err != nil {
+	if w.uid, w.gid, err = Owner(project); err != nil {
 		return nil, err
 	}
 	if w.uid == 0 {
@@ -128,13 +128,13 @@ func (w *Workspace) Prepare() (err error) {
 
 // Check says why boxes could not work on a project, before anything is made.
 func Check(project string) error {
-	_, _, err := owner(project)
+	_, _, err := Owner(project)
 	return err
 }
 
-// owner gives the user that boxes run as: the project's owner, who must be the
+// Owner gives the user that boxes run as: the project's owner, who must be the
 // person running us, unless that is root.
-func owner(project string) (uid, gid int, err error) {
+func Owner(project string) (uid, gid int, err error) {
 	st, err := os.Stat(project)
 	if err != nil {
 		return 0, 0, fmt.Errorf("workspace: %w", err)

@@ -220,7 +220,7 @@ func (x *box) fillInfo() {
 		Reused: x.reused, Notices: x.notices,
 	}
 	for _, m := range x.spec.Mounts {
-		if m.Target == x.spec.Home && x.backend.local() {
+		if m.Target == x.spec.Home && x.backend.Local() {
 			x.info.HostHome = m.Source
 		}
 	}

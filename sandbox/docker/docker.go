@@ -121,7 +121,7 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 			return err
 		}
 		for _, m := range s.Mounts {
-			if m.Source == "" || !b.local() {
+			if m.Source == "" || !b.Local() {
 				continue
 			}
 			if _, err := os.Stat(m.Source); err != nil {

@@ -56,8 +56,8 @@ func (b *Backend) Info(ctx context.Context) (Info, error) {
 	return i, nil
 }
 
-// local tells whether the engine runs on this machine, so that its mounts are
+// Local tells whether the engine runs on this machine, so that its mounts are
 // our files.
-func (b *Backend) local() bool {
+func (b *Backend) Local() bool {
 	return strings.HasPrefix(b.api.DaemonHost(), "unix://")
 }
