@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/herd-runner/herd-runner/internal/gateway"
+	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/steps"
 	"github.com/herd-runner/herd-runner/workflow"
 	"github.com/herd-runner/herd-runner/workflow/expr"
@@ -71,13 +72,19 @@ func (p *prepared) budgetLeft(levels []steps.BudgetLevel) steps.BudgetLeft {
 	return steps.BudgetLeft(left)
 }
 
-// modelProblem says why a model may not be asked for; nil: it may. The short
-// names of a CLI stand for models that only it knows: of those the gateway hears.
-func (p *prepared) modelProblem(engine, model string) error {
-	if model == "" || (engine == "claude" || engine == "") && shortName(model) {
-		return nil
+// modelProblem says why a model may not be asked for, and which key names it; nil:
+// they all may. The short names of a CLI stand for models that only it knows: of
+// those the gateway hears.
+func (p *prepared) modelProblem(cfg runtimes.Config) (key string, err error) {
+	for _, m := range []struct{ key, name string }{{"model", cfg.Model}, {"fallback-model", cfg.FallbackModel}} {
+		if m.name == "" || (cfg.Engine == "claude" || cfg.Engine == "") && shortName(m.name) {
+			continue
+		}
+		if err := p.policy.PermitModel(m.name); err != nil {
+			return m.key, err
+		}
 	}
-	return p.policy.PermitModel(model)
+	return "", nil
 }
 
 func shortName(model string) bool {

@@ -158,8 +158,11 @@ func (c *stepCheck) agent() (engine string) {
 	if err := c.policy.Check(policy.BaseURLDemands(cfg.BaseURL)); err != nil {
 		c.add(firstKey(c.step.Runtime, []string{"base-url"}), err, report.Hint(err))
 	}
+	cfg.Model, cfg.FallbackModel = c.policy.Model(cfg.Model), c.policy.Model(cfg.FallbackModel)
+	if key, err := c.modelProblem(cfg); err != nil {
+		c.add(firstKey(c.step.Runtime, []string{key}), err, report.Hint(err))
+	}
 	if rt != nil {
-		cfg.Model = c.policy.Model(cfg.Model)
 		d := rt.Describe()
 		if d.Type == runtimes.TypeCLI {
 			engine = d.Engine

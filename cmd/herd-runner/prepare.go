@@ -340,15 +340,14 @@ func (p *prepared) agentSecrets() bool {
 	return ok
 }
 
-// pickRuntime also asks the policy: a credential goes to where base-url says.
+// pickRuntime also asks the policy: a credential goes to where base-url says, and
+// models cost.
 func (p *prepared) pickRuntime(cfg runtimes.Config) (runtimes.Runtime, error) {
 	if err := p.policy.Check(policy.BaseURLDemands(cfg.BaseURL)); err != nil {
 		return nil, err
 	}
-	for _, model := range []string{cfg.Model, cfg.FallbackModel} {
-		if err := p.modelProblem(cfg.Engine, model); err != nil {
-			return nil, err
-		}
+	if _, err := p.modelProblem(cfg); err != nil {
+		return nil, err
 	}
 	rt, err := p.runtimes.Pick(cfg)
 	if err != nil {
