@@ -335,6 +335,11 @@ func (p *prepared) authorize(d workflow.Docker) (workflow.Docker, error) {
 	return d, err
 }
 
+func (p *prepared) serverTools() bool {
+	_, ok := p.policy.Allows("server-tools")
+	return ok
+}
+
 func (p *prepared) agentSecrets() bool {
 	_, ok := p.policy.Allows("agent-secrets")
 	return ok

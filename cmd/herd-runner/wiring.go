@@ -164,6 +164,7 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 		Prices:      prices,
 		Day:         day,
 		Permit:      p.policy.PermitModel,
+		ServerTools: p.serverTools(),
 		Redact:      p.masker.String,
 		Clock:       a.Now,
 	}

@@ -75,7 +75,8 @@ var messages = dialect{
 		}
 		return endpoint{}, false
 	},
-	parts:        []string{"system", "tools", "messages"},
+	parts:        []string{"system", "tools", "messages", "mcp_servers"},
+	tools:        anthropicTools,
 	conversation: anthropicConversation,
 	event:        anthropicEvent,
 	document:     anthropicDocument,

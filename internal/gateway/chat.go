@@ -19,7 +19,8 @@ var chat = dialect{
 		}
 		return endpoint{}, false
 	},
-	parts: []string{"messages", "tools", "stream_options"},
+	parts: []string{"messages", "tools", "stream_options", "web_search_options"},
+	tools: openaiTools,
 	read: func(req *request) error {
 		var options struct {
 			Usage bool `json:"include_usage"`

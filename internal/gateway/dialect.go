@@ -40,6 +40,8 @@ type dialect struct {
 	// parts are the keys of a request's top level that read and conversation
 	// look at; each may stand once.
 	parts []string
+	// tools are the kinds of tools a request may bring.
+	tools toolKinds
 	// read checks what no limit could be kept with; nil: nothing.
 	read func(req *request) error
 	// conversation is the request as cassettes compare it.

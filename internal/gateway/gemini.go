@@ -68,6 +68,7 @@ var generateContent = dialect{
 	what:         "Gemini request",
 	route:        geminiRoute,
 	parts:        []string{"contents", "systemInstruction", "system_instruction", "tools", "generateContentRequest"},
+	tools:        geminiTools,
 	conversation: geminiConversation,
 	event:        geminiEvent,
 	document:     geminiDocument,

@@ -117,6 +117,10 @@ func (x *exchange) serve(e endpoint) {
 		return
 	}
 	x.call.Model = cutText(x.req.model, 200)
+	if no := x.remote(); no != nil {
+		x.refuse(*no)
+		return
+	}
 	if no := x.countable(); no != nil {
 		x.refuse(*no)
 		return

@@ -34,6 +34,9 @@ type Options struct {
 	// honours the proxy variables of the runner's own environment.
 	Transport http.RoundTripper
 	Timeouts  Timeouts
+	// ServerTools lets requests have the vendor run tools: web search, code
+	// execution, remote MCP servers.
+	ServerTools bool
 	// Redact removes secrets from what is recorded and shown; nil: nothing
 	// beyond the gateway's own credential and tokens, which it always removes.
 	Redact func(string) string
@@ -74,6 +77,7 @@ type Gateway struct {
 	transport   http.RoundTripper
 	timeouts    Timeouts
 	redact      func(string) string
+	serverTools bool
 	clock       func() time.Time
 	cassette    *cassette // Replay and ReplayOrRecord only; read-only
 	day         *Day
@@ -87,7 +91,7 @@ type Gateway struct {
 // connection.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{mode: o.Mode, dir: o.Dir, credentials: o.Credentials, prices: o.Prices, transport: o.Transport,
-		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, clock: o.Clock, day: o.Day, permit: o.Permit, accounts: newAccounts()}
+		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, serverTools: o.ServerTools, clock: o.Clock, day: o.Day, permit: o.Permit, accounts: newAccounts()}
 	if err := g.parseUpstreams(o.Upstreams); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,8 @@ var responses = dialect{
 		}
 		return endpoint{}, false
 	},
-	parts: []string{"instructions", "input", "tools", "background", "previous_response_id"},
+	parts: []string{"instructions", "input", "tools", "background", "previous_response_id", "prompt"},
+	tools: openaiTools,
 	read: func(req *request) error {
 		var background bool
 		if err := req.take("background", &background); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // simpleRules are the rules without a parameter.
 func simpleRules() []string {
-	return []string{"host", "root", "network-host", "privileged", "host-config", "agent-secrets", "auth:env", "auth:mount"}
+	return []string{"host", "root", "network-host", "privileged", "host-config", "agent-secrets", "server-tools", "auth:env", "auth:mount"}
 }
 
 // UnknownRuleError says that a word is no rule of the policy.
