@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -57,16 +58,19 @@ func (k toolKinds) foreign(req request) (string, error) {
 			return key, nil
 		}
 	}
-	raw := req.parts["tools"]
+	return k.foreignIn(req.parts["tools"], false)
+}
+
+func (k toolKinds) foreignIn(raw []byte, nested bool) (string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return "", fmt.Errorf("tools: expected a list")
+		return "", errors.New("tools: expected a list")
 	}
 	for _, tool := range list {
-		name, err := k.foreignTool(tool)
+		name, err := k.foreignTool(tool, nested)
 		if name != "" || err != nil {
 			return name, err
 		}
@@ -74,8 +78,9 @@ func (k toolKinds) foreign(req request) (string, error) {
 	return "", nil
 }
 
-func (k toolKinds) foreignTool(tool []byte) (string, error) {
+func (k toolKinds) foreignTool(tool []byte, nested bool) (string, error) {
 	kind, seen, other := "", false, ""
+	var inner []byte // of a namespace, which holds tools
 	err := eachKey(tool, func(key string, value []byte) error {
 		switch {
 		case k.byKey && !k.isOwn(key):
@@ -85,6 +90,8 @@ func (k toolKinds) foreignTool(tool []byte) (string, error) {
 		case !k.byKey && key == "type":
 			seen = true
 			return json.Unmarshal(value, &kind)
+		case !k.byKey && key == "tools":
+			inner = value
 		}
 		return nil
 	})
@@ -94,7 +101,10 @@ func (k toolKinds) foreignTool(tool []byte) (string, error) {
 	case k.byKey:
 		return other, nil
 	case k.isOwn(kind):
-		return "", nil
+		if nested && len(inner) > 0 {
+			return "", errors.New("tools: a namespace in a namespace")
+		}
+		return k.foreignIn(inner, true)
 	}
 	return "tool " + kind, nil
 }

@@ -19,9 +19,9 @@ func TestToolsThatTheVendorRuns(t *testing.T) {
 			`"tools":[{"name":"Bash"},{"type":"web_search_20250305","name":"web_search"}]`, `"tools":[{"type":"web_fetch_20250910","name":"f"}]`,
 			`"tools":[{"type":"code_execution_20250825","name":"c"}]`, `"mcp_servers":[{"type":"url","url":"https://x.example"}]`, `"tools":[{"ty\u0070e":"web_search_20250305"}]`,
 		}},
-		"responses": {&responses, []string{`"tools":[{"type":"function","name":"shell"},{"type":"custom","name":"apply_patch"},{"type":"local_shell"}]`}, []string{
+		"responses": {&responses, []string{`"tools":[{"type":"function","name":"shell"},{"type":"custom","name":"apply_patch"},{"type":"local_shell"},{"type":"namespace","name":"n","tools":[{"type":"function"}]}]`}, []string{
 			`"tools":[{"type":"web_search"}]`, `"tools":[{"type":"code_interpreter","container":{"type":"auto"}}]`, `"tools":[{"type":"mcp","server_url":"https://x.example"}]`,
-			`"tools":[{"type":"image_generation"}]`, `"prompt":{"id":"pmpt_1"}`,
+			`"tools":[{"type":"image_generation"}]`, `"tools":[{"type":"namespace","name":"n","tools":[{"type":"mcp"}]}]`, `"prompt":{"id":"pmpt_1"}`,
 		}},
 		"chat": {&chat, []string{`"tools":[{"type":"function","function":{"name":"x"}}]`}, []string{`"web_search_options":{}`}},
 		"gemini": {&generateContent, []string{`"tools":[{"functionDeclarations":[{"name":"x"}]}]`}, []string{
@@ -51,6 +51,10 @@ func TestToolsThatTheVendorRuns(t *testing.T) {
 				t.Errorf("%s: %s passes", name, part)
 			}
 		}
+	}
+	deep := []byte(`[{"type":"namespace","tools":[{"type":"namespace","tools":[]}]}]`)
+	if _, err := openaiTools.foreign(request{parts: map[string][]byte{"tools": deep}}); err == nil {
+		t.Error("a namespace in a namespace passes")
 	}
 	if _, err := anthropicTools.foreign(request{parts: map[string][]byte{"tools": []byte(`[{"type":"web_search_20250305","type":"custom"}]`)}}); err == nil {
 		t.Error("a type that stands twice passes")
