@@ -124,6 +124,11 @@ func (c *cleaning) cleanBoxes(ctx context.Context) error {
 	for _, s := range sessions {
 		errs = append(errs, c.remove("directory "+s.Dir+" of a box that is gone", s.Bytes, s.Remove))
 	}
+	guests, err := backend.OldGuests(ctx)
+	errs = append(errs, err)
+	for _, name := range guests {
+		errs = append(errs, c.remove("volume "+name+" of another version", 0, func() error { return backend.RemoveGuest(ctx, name) }))
+	}
 	return errors.Join(errs...)
 }
 

@@ -126,6 +126,7 @@ func (c *stepCheck) run() []sandbox.Spec {
 		return nil
 	}
 	spec := steps.BoxSpec(d, sandbox.Layout{}, defaultImage)
+	spec.Project = c.dir
 	if engine != "" {
 		c.agentBoxes = append(c.agentBoxes, agentBox{c.step, engine, spec.Image})
 	}

@@ -215,12 +215,12 @@ func (x *box) startFailed(ctx context.Context, err error) error {
 func (x *box) fillInfo() {
 	x.info = sandbox.Info{
 		Backend: "docker", ID: x.id, Image: x.image.name, Workdir: x.spec.Workdir,
-		Home: x.spec.Home, Temp: x.spec.Temp, Runner: runnerPath, Gateway: x.client.Gateway(), Egress: x.client.Egress(),
+		Home: x.spec.Home, Temp: x.spec.Temp, Runner: x.backend.place("").entry(), Gateway: x.client.Gateway(), Egress: x.client.Egress(),
 		Env:    map[string]string{"PATH": sandbox.DefaultPath},
 		Reused: x.reused, Notices: x.notices,
 	}
 	for _, m := range x.spec.Mounts {
-		if m.Target == x.spec.Home && x.backend.Local() {
+		if m.Target == x.spec.Home {
 			x.info.HostHome = m.Source
 		}
 	}

@@ -27,12 +27,14 @@ const (
 
 // Options set up a Backend.
 type Options struct {
-	// Runner is the path of a static Linux herd-runner executable on the
-	// engine's machine, mounted into every box.
+	// Runner is the path of a static Linux herd-runner executable. It is mounted
+	// into every box; an engine behind a network gets it once, on a volume.
 	Runner string
 	// StateDir is where leases live; the same for all runs of a user.
 	StateDir string
-	// Host is the engine's address as in DOCKER_HOST; empty: the default.
+	// Host is the engine's address as in DOCKER_HOST: unix://, tcp:// (with TLS
+	// where DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say so) or ssh://; empty: the
+	// default.
 	Host string
 	// Look leaves alone what dead runners have left: it is to be looked at.
 	Look bool
@@ -42,8 +44,12 @@ type Options struct {
 
 // Backend starts boxes in one engine. It is safe for concurrent use.
 type Backend struct {
-	opts   Options
-	api    *client.Client
+	opts Options
+	api  *client.Client
+	// address is as in DOCKER_HOST.
+	address string
+	remote  remote
+
 	lease  *leases
 	starts chan struct{}
 	images imageCache
@@ -71,16 +77,12 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 			Err: fmt.Errorf("the runner's executable %s can not be run by the user of a box: its mode is %s", opts.Runner, st.Mode().Perm()),
 		}
 	}
-	clientOpts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if opts.Host != "" {
-		clientOpts = append(clientOpts, client.WithHost(opts.Host))
-	}
-	api, err := client.NewClientWithOpts(clientOpts...)
+	api, address, err := connect(opts.Host)
 	if err != nil {
-		return nil, unreachable(opts.Host, err)
+		return nil, unreachable(address, err)
 	}
 	b := &Backend{
-		opts: opts, api: api, starts: make(chan struct{}, maxStarts),
+		opts: opts, api: api, address: address, starts: make(chan struct{}, maxStarts),
 		boxes: map[*box]struct{}{},
 	}
 	if err := b.ping(ctx); err != nil {
@@ -94,6 +96,9 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 	if opts.Look {
 		return b, nil
 	}
+	if inTheClear(address) {
+		opts.Notice(notEncrypted(address))
+	}
 	if err := b.reap(ctx); err != nil {
 		opts.Notice(fmt.Sprintf("what an earlier run left behind could not be removed: %v", err))
 	}
@@ -104,7 +109,7 @@ func (b *Backend) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if _, err := b.api.Ping(ctx); err != nil {
-		return unreachable(b.api.DaemonHost(), err)
+		return unreachable(b.address, err)
 	}
 	return nil
 }
@@ -132,7 +137,7 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 			continue
 		}
 		checked[s.Image+"\x00"+s.Pull] = true
-		_, ok, err := b.HasImage(ctx, s.Image)
+		img, ok, err := b.inspect(ctx, s.Image)
 		switch {
 		case err != nil:
 			return err
@@ -140,6 +145,10 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 			return noImage(s)
 		case !ok:
 			if err := b.inRegistry(ctx, s.Image); err != nil {
+				return err
+			}
+		case !b.Local() && s.Project != "":
+			if err := b.sharesFiles(ctx, s, img); err != nil {
 				return err
 			}
 		}
@@ -164,6 +173,9 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	}
 	image, err := b.image(ctx, spec)
 	if err != nil {
+		return nil, err
+	}
+	if err := b.reach(ctx, spec, image); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -208,14 +220,6 @@ func (b *Backend) Close(ctx context.Context) error {
 	errs[len(open)+1] = b.removeAll(ctx, b.lease.id)
 	b.lease.release()
 	return errors.Join(append(errs, b.api.Close())...)
-}
-
-func (b *Backend) place(netns string) place {
-	p := place{runner: b.opts.Runner, netns: netns}
-	if b.lease != nil {
-		p.host, p.lease = b.lease.host, b.lease.id
-	}
-	return p
 }
 
 // remove kills and removes a container; that it is gone already is fine. It

@@ -55,9 +55,3 @@ func (b *Backend) Info(ctx context.Context) (Info, error) {
 	}
 	return i, nil
 }
-
-// Local tells whether the engine runs on this machine, so that its mounts are
-// our files.
-func (b *Backend) Local() bool {
-	return strings.HasPrefix(b.api.DaemonHost(), "unix://")
-}

@@ -83,7 +83,7 @@ func (s *session) release() {
 
 // maker names this machine's user and the engine, as is written in the lock file
 // of each session: to others it does not tell whether its box is there.
-func (b *Backend) maker() string { return b.lease.host + " " + b.api.DaemonHost() + "\n" }
+func (b *Backend) maker() string { return b.lease.host + " " + b.address + "\n" }
 
 // adopt gives spec with its HOME and temporary directory in the session, and
 // every other mount by a link of the session.

@@ -26,7 +26,8 @@ const (
 	maxTmp  = 1 << 30  // bytes of /tmp, at most half the memory
 	runSize = 16 << 20 // bytes of /run
 
-	// runnerPath is where the runner's executable is mounted in every box.
+	// runnerPath is where the runner's executable is mounted in every box, or the
+	// volume that has it.
 	runnerPath = "/.herd-runner"
 	// networkName is the bridge of all boxes with network "bridge".
 	networkName = "herd-runner"
@@ -57,9 +58,28 @@ const (
 // place is what a container needs to know beside its spec.
 type place struct {
 	runner      string // host path of the executable
+	guest       string // name of a volume that has it instead; empty: none
 	image       string // id
 	host, lease string
 	netns       string // id of the idle container whose network it joins; empty: its own
+}
+
+// executable is the mount that has process 1 of the box, entry its path there.
+func (at place) executable() mount.Mount {
+	if at.guest == "" {
+		return bind(at.runner, runnerPath, true)
+	}
+	return mount.Mount{
+		Type: mount.TypeVolume, Source: at.guest, Target: runnerPath, ReadOnly: true,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+	}
+}
+
+func (at place) entry() string {
+	if at.guest == "" {
+		return runnerPath
+	}
+	return path.Join(runnerPath, guestFile)
 }
 
 // request is everything the engine is asked for.
@@ -103,7 +123,7 @@ func plan(s sandbox.Spec, at place) (request, error) {
 	r.Config = &container.Config{
 		Image:        at.image,
 		User:         fmt.Sprintf("%d:%d", uid, gid),
-		Entrypoint:   []string{runnerPath},
+		Entrypoint:   []string{at.entry()},
 		Cmd:          []string{"guest"},
 		Labels:       labels(s, at),
 		WorkingDir:   "/",
@@ -198,7 +218,7 @@ func networkMode(s sandbox.Spec, at place) (container.NetworkMode, error) {
 }
 
 func mounts(s sandbox.Spec, at place, memory int64, uid, gid int) ([]mount.Mount, map[string]string, error) {
-	out := []mount.Mount{bind(at.runner, runnerPath, true)}
+	out := []mount.Mount{at.executable()}
 	tmpfs := map[string]string{
 		"/tmp": fmt.Sprintf("rw,nosuid,nodev,exec,mode=1777,size=%d", min(maxTmp, memory/2)),
 		"/run": fmt.Sprintf("rw,nosuid,nodev,noexec,mode=755,uid=%d,gid=%d,size=%d", uid, gid, min(runSize, memory/2)),
@@ -230,7 +250,7 @@ func mounts(s sandbox.Spec, at place, memory int64, uid, gid int) ([]mount.Mount
 }
 
 func cleanTarget(p string) bool {
-	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && p != runnerPath
+	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && p != runnerPath && !strings.HasPrefix(p, runnerPath+"/")
 }
 
 // bind is a private mount: nothing mounted later goes through it.
