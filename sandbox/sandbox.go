@@ -178,6 +178,8 @@ type Process struct {
 // File is written into the box before a process starts.
 type File struct {
 	Path string // absolute path in the box
+	// Mode holds permissions only, but for fs.ModeDir, which makes a directory
+	// where there is none; Data is not used then.
 	Mode fs.FileMode
 	Data []byte
 }

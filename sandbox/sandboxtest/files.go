@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -31,6 +32,19 @@ var fileTests = []test{
 		r = sh(t, box, "stat -c %a "+script+" "+dir+"/data")
 		if r.out != "755\n600\n" {
 			t.Errorf("modes are %q", r.out)
+		}
+	}},
+	{"a directory is there before the process, and what is in it stays", func(t *testing.T, s Subject) {
+		box, spec := start(t, s)
+		dir := path.Join(spec.Temp, "new", "cache")
+		for _, want := range []string{"", "tool\n"} {
+			r := sh(t, box, "cd $0 && ls && touch tool", func(p *sandbox.Process) {
+				p.Argv = append(p.Argv, dir)
+				p.Files = []sandbox.File{{Path: dir, Mode: fs.ModeDir}}
+			})
+			if r.out != want {
+				t.Errorf("%q is there, want %q; stderr %q", r.out, want, r.err)
+			}
 		}
 	}},
 	{"files replace what is there", func(t *testing.T, s Subject) {

@@ -18,6 +18,12 @@ func WriteFiles(files []sandbox.File) error {
 		if !filepath.IsAbs(f.Path) {
 			return fmt.Errorf("%q is not an absolute path", f.Path)
 		}
+		if f.Mode.IsDir() {
+			if err := os.MkdirAll(f.Path, 0o755); err != nil {
+				return err
+			}
+			continue
+		}
 		mode := f.Mode.Perm()
 		if mode == 0 {
 			mode = 0o644

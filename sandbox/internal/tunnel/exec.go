@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"syscall"
 	"time"
 
@@ -80,7 +81,7 @@ func start(id uint64, p sandbox.Process, dir string) wire.Start {
 		s.Else = append(s.Else, raw(argv))
 	}
 	for _, f := range p.Files {
-		s.Files = append(s.Files, wire.File{Path: f.Path, Mode: uint32(f.Mode.Perm()), Data: f.Data})
+		s.Files = append(s.Files, wire.File{Path: f.Path, Mode: uint32(f.Mode & (fs.ModeDir | fs.ModePerm)), Data: f.Data})
 	}
 	for _, c := range p.Collect {
 		s.Collect = append(s.Collect, wire.Collect{Path: c.Path, Limit: limitOf(c)})
