@@ -154,8 +154,12 @@ func (s *stepRun) watchCancel(done <-chan struct{}, cancel context.CancelCauseFu
 			cancel(errCancelled)
 			return
 		case <-run:
+			run = nil
 		case <-job:
 		case <-expired:
+		}
+		if s.cancelReason(s.leg) == "" {
+			continue // the run is cancelled, but not this job
 		}
 		sc := *s.sc
 		sc.status = s.statusNow()

@@ -33,7 +33,7 @@ type sharedBox struct {
 	dropped bool
 	host    bool
 	place   *place      // nil: it sees the project
-	event   atomic.Bool // a step has ended here, so GITHUB_EVENT_PATH is there
+	used    atomic.Bool // a step has ended here, so what all steps find is there
 }
 
 // asked is what a step asks of its box, evaluated and allowed.

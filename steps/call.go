@@ -149,14 +149,21 @@ func (r *run) cancelWith(parent *run, l *legState) (stop func()) {
 	done := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		select {
-		case <-parent.cancelled:
-		case <-parent.jobs[l.leg.Job.ID].stop:
-		case <-l.expired:
-		case <-done:
-			return
+		cancelled := parent.cancelled
+		for {
+			select {
+			case <-cancelled:
+				cancelled = nil
+			case <-parent.jobs[l.leg.Job.ID].stop:
+			case <-l.expired:
+			case <-done:
+				return
+			}
+			if why := parent.cancelReason(l); why != "" {
+				r.cancelFor(why)
+				return
+			}
 		}
-		r.cancelFor(parent.cancelReason(l))
 	})
 	return func() {
 		close(done)

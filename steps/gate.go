@@ -36,6 +36,11 @@ type jobState struct {
 	mu   sync.Mutex
 	legs []*legState // in the order they ended
 
+	// endures is what the job's condition says of a cancelled run; askedOnce
+	// guards it.
+	endures   bool
+	askedOnce sync.Once
+
 	// stop is closed when fail-fast cancels the legs still alive.
 	stop     chan struct{}
 	stopOnce sync.Once

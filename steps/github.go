@@ -82,7 +82,7 @@ func (s *scope) temp() string {
 	return ""
 }
 
-// toolCache is RUNNER_TOOL_CACHE; what fills it makes it.
+// toolCache is RUNNER_TOOL_CACHE, which the first script of a box finds empty.
 func toolCache(temp string) string { return path.Join(temp, "_tool") }
 
 // actionName is github.action: the id of the job's step, or, for a step without

@@ -180,7 +180,7 @@ func (r *run) startLeg(ctx context.Context, n *workflow.Node) {
 // not for ever.
 func (r *run) untilCancelled(ctx context.Context, l *legState) (context.Context, func()) {
 	run, job, longest := r.cancelled, r.jobs[l.leg.Job.ID].stop, maxGroupWait
-	if r.cancelReason(l) != "" {
+	if r.isCancelled() || r.cancelReason(l) != "" {
 		run, job, longest = nil, nil, cleanupTime
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
@@ -200,7 +200,7 @@ func (r *run) untilCancelled(ctx context.Context, l *legState) (context.Context,
 	}
 }
 
-// endUnstarted ends a leg that its concurrency group kept from starting.
+// endUnstarted ends a leg that never started.
 func (r *run) endUnstarted(st *jobState, l *legState) {
 	l.result = l.skip
 	st.mu.Lock()

@@ -35,7 +35,7 @@ type legState struct {
 	budgets []BudgetLevel // nearest first
 	group   string        // its concurrency group; empty: it has none
 	leave   func()        // gives its concurrency group up; nil: it has none
-	skip    string        // result when its concurrency group kept it from starting
+	skip    string        // result when it never started: a cancel or its concurrency group came first
 	broken  error         // the leg's own env or timeout could not be evaluated
 	result  string        // after LegEnd
 	outputs *expr.Object
@@ -132,6 +132,20 @@ func (r *run) begin(n *workflow.Node, l *legState) {
 	l.timer = time.AfterFunc(timeout, func() { l.expire("the job's timeout-minutes were over") })
 }
 
+// beginOnce begins the leg at its first step. One that is cancelled before that
+// never starts: none of its steps runs, also no always() one.
+func (r *run) beginOnce(n *workflow.Node, l *legState) (started bool) {
+	l.once.Do(func() {
+		if l.skip == "" && r.cancelReason(l) != "" {
+			l.skip = resultCancelled
+		}
+		if l.skip == "" {
+			r.begin(n, l)
+		}
+	})
+	return l.skip == ""
+}
+
 // expire cancels the leg alone.
 func (l *legState) expire(why string) {
 	l.expiry.Do(func() {
@@ -212,7 +226,7 @@ func (l *legState) cleanup(now time.Time) time.Time {
 
 // cancelReason says why the leg is cancelled, empty while it is not.
 func (r *run) cancelReason(l *legState) string {
-	if r.isCancelled() {
+	if r.isCancelled() && !r.endures(l.leg.Job) {
 		return r.why
 	}
 	select {
@@ -223,6 +237,21 @@ func (r *run) cancelReason(l *legState) string {
 	default:
 		return ""
 	}
+}
+
+// endures says whether a job goes on although the run is cancelled: as at
+// GitHub, where its own condition still holds, such as always().
+func (r *run) endures(job *workflow.Job) bool {
+	st := r.jobs[job.ID]
+	st.askedOnce.Do(func() {
+		if job.If == nil {
+			return
+		}
+		sc := &scope{run: r, job: job, status: r.ancestry(job)}
+		ok, err := workflow.Condition(job.If, sc.env())
+		st.endures = ok && err == nil
+	})
+	return st.endures
 }
 
 // status is what a leg's status functions say (SEMANTICS 1, 8).
@@ -240,12 +269,12 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 		return
 	}
 	l := r.leg(n.Leg)
+	if l.leave != nil {
+		defer l.leave()
+	}
 	if l.skip != "" {
 		r.endUnstarted(st, l)
 		return
-	}
-	if l.leave != nil {
-		defer l.leave()
 	}
 	if l.timer != nil {
 		l.timer.Stop()

@@ -297,7 +297,8 @@ jobs:
 	}
 }
 
-// SEMANTICS 11: fail-fast cancels running siblings and those still queued.
+// SEMANTICS 11: fail-fast cancels running siblings and those still queued, of
+// which no step runs, also no always() one.
 func TestFailFast(t *testing.T) {
 	t.Parallel()
 	e := prepare(t, `
@@ -306,9 +307,10 @@ jobs:
     strategy: {max-parallel: 2, matrix: {x: [1, 2, 3]}}
     steps:
       - {id: s, run: "if [ ${{ matrix.x }} = 1 ]; then exit 1; fi; sleep 60"}
+      - {id: clean, if: always(), run: echo}
 `)
 	e.run()
-	want := map[string]string{"a (1)": "failure", "a (1)/s": "failure", "a (2)": "cancelled", "a (2)/s": "cancelled", "a (3)": "cancelled", "a (3)/s": "skipped"}
+	want := map[string]string{"a (1)": "failure", "a (1)/s": "failure", "a (1)/clean": "success", "a (2)": "cancelled", "a (2)/s": "cancelled", "a (2)/clean": "success", "a (3)": "cancelled"}
 	if diff := cmp.Diff(want, e.results()); diff != "" {
 		t.Errorf("results (-want +got):\n%s\n%s", diff, e.notes())
 	}
@@ -329,7 +331,8 @@ jobs:
 }
 
 // SEMANTICS 8: on cancel, running steps stop unless their condition still
-// holds, clean-up steps run, the run is cancelled.
+// holds, clean-up steps run, a job whose own condition holds runs whole, the run
+// is cancelled.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	e := prepare(t, `
@@ -345,6 +348,10 @@ jobs:
     steps:
       - {id: survives, if: always(), run: "while [ ! -e go ]; do sleep 0.01; done"}
   c: {needs: a, steps: [{id: s, run: echo}]}
+  report:
+    needs: [a, c]
+    if: always()
+    steps: [{id: s, run: 'test "${{ needs.a.result }} ${{ job.status }}" = "cancelled success"'}, {id: f, if: cancelled(), run: echo}]
 `)
 	e.events.seen = make(chan event.Event, 100)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -382,6 +389,7 @@ jobs:
 	want := map[string]string{
 		"a": "cancelled", "a/s": "cancelled", "a/next": "skipped", "a/cancelled": "success", "a/always": "success", "a/failure": "skipped",
 		"b": "success", "b/survives": "success", "c": "cancelled",
+		"report": "success", "report/s": "success", "report/f": "skipped",
 	}
 	if diff := cmp.Diff(want, e.results()); diff != "" {
 		t.Errorf("results (-want +got):\n%s\n%s", diff, e.notes())

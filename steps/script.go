@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"sort"
@@ -68,13 +69,16 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		Stop:    scriptStop,
 		Kill:    s.Kill,
 	}
-	if s.Event != nil && !box.event.Load() {
-		proc.Files = append(proc.Files, sandbox.File{Path: eventPath(info), Mode: 0o600, Data: s.Event})
+	if !box.used.Load() {
+		proc.Files = append(proc.Files, sandbox.File{Path: toolCache(info.Temp), Mode: fs.ModeDir})
+		if s.Event != nil {
+			proc.Files = append(proc.Files, sandbox.File{Path: eventPath(info), Mode: 0o600, Data: s.Event})
+		}
 	}
 	stdout, stderr := s.output("stdout"), s.output("stderr")
 	proc.Stdout, proc.Stderr = stdout, stderr
 	exit, err := box.Exec(ctx, proc)
-	box.event.Store(true)
+	box.used.Store(true)
 	stdout.Flush()
 	stderr.Flush()
 	if err != nil {
@@ -134,10 +138,7 @@ func (s *stepRun) output(stream string) *command.Scanner {
 
 // scriptEnv is the exact environment of a run: step, sorted.
 func (s *stepRun) scriptEnv(info sandbox.Info, files commandFiles) []string {
-	env := s.processEnv(info, s.sc.view.env)
-	for k, v := range s.sc.stepEnv {
-		env[k] = v
-	}
+	env := s.processEnv(info, overlaid(s.sc.view.env, s.sc.stepEnv))
 	if info.Home != "" {
 		env["HOME"] = info.Home
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/workflow/expr"
 )
 
 // TestOutput runs one job and looks at what step "s" printed.
@@ -77,6 +79,10 @@ jobs:
       - run: echo
       - {id: s, env: {OUT: "${{ github.output }}"}, run: 'echo ${{ github.job }} ${{ github.action }} $GITHUB_ACTION; test ${{ github.env }} = $GITHUB_ENV && test $OUT = $GITHUB_OUTPUT && test ${{ github.step_summary }} = $GITHUB_STEP_SUMMARY && test ${{ runner.tool_cache }} = $RUNNER_TOOL_CACHE && test ${{ runner.temp }} = $RUNNER_TEMP && echo same'}
 `, "a s s\nsame\n"},
+		{"SEMANTICS 26: RUNNER_TOOL_CACHE is there", `
+jobs:
+  a: {steps: [{run: "cd $RUNNER_TOOL_CACHE && echo kept > tool"}, {id: s, run: "cat $RUNNER_TOOL_CACHE/tool"}]}
+`, "kept\n"},
 		{"SEMANTICS 26: github.action of steps without an id", `
 jobs:
   a:
@@ -185,5 +191,39 @@ jobs:
 		if ev.Type == event.StepFinished && (ev.Outcome.ExitCode != 42 || ev.Outcome.Cause != event.CauseExitCode) {
 			t.Errorf("outcome: %+v", ev.Outcome)
 		}
+	}
+}
+
+// SEMANTICS 26, 34: neither env nor GITHUB_ENV changes what github and runner say.
+func TestDefaultVariablesStay(t *testing.T) {
+	t.Parallel()
+	e := prepare(t, `
+jobs:
+  a:
+    env: {RUNNER_OS: Plan9, GITHUB_MINE: job}
+    steps:
+      - run: 'printf "GITHUB_SHA=zz\nGITHUB_ACTIONS=no\nCI=ours\nGITHUB_TOKEN=t\n" >> $GITHUB_ENV'
+      - {id: s, env: {GITHUB_JOB: b}, run: 'echo $GITHUB_SHA $RUNNER_OS $GITHUB_JOB $GITHUB_ACTIONS $CI $GITHUB_TOKEN $GITHUB_MINE'}
+`)
+	contexts := e.options.Contexts
+	e.options.Contexts = func(name string, onHost bool) (expr.Value, bool) {
+		o := expr.NewObject()
+		switch name {
+		case "github":
+			o.Set("sha", "abc")
+			o.Set("token", "theirs")
+		case "runner":
+			o.Set("os", "Linux")
+		default:
+			return contexts(name, onHost)
+		}
+		return o, true
+	}
+	e.options.Env = func(sandbox.Info) map[string]string {
+		return map[string]string{"GITHUB_SHA": "abc", "RUNNER_OS": "Linux", "GITHUB_ACTIONS": "true", "CI": "true", "GITHUB_TOKEN": "theirs", "GITHUB_MINE": "file"}
+	}
+	e.run()
+	if got, want := e.output("a/s"), "abc Linux a true ours t job\n"; got != want {
+		t.Errorf("got %q, want %q\n%s", got, want, e.notes())
 	}
 }

@@ -53,10 +53,9 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 		return
 	}
 	l := r.leg(n.Leg)
-	if l.skip != "" {
+	if !r.beginOnce(n, l) {
 		return
 	}
-	l.once.Do(func() { r.begin(n, l) })
 	s := &stepRun{run: r, node: n, step: n.Step, leg: l, outputs: expr.NewObject(), release: func() {}, bg: l.background[strings.ToLower(n.Step.ID)]}
 	if s.bg != nil {
 		defer s.bg.end()
@@ -70,7 +69,7 @@ func (s *stepRun) live(ctx context.Context) {
 	s.sc.onHost, s.sc.step = s.staysOnHost(), s
 	s.sc.hostTemp = func() string { return s.hostTemp(ctx) }
 	s.sc.work = func() string { return s.root(ctx) }
-	if s.sc.status.cancelled {
+	if s.sc.status.cancelled || s.isCancelled() {
 		s.cleanupAt = s.leg.cleanup(s.Now())
 	}
 
@@ -297,22 +296,46 @@ func firstLine(s string) string {
 }
 
 // processEnv is the whole environment of the step's process, over what the box
-// gives: the run's, the leg's (workflow, job, GITHUB_ENV), the step's, then
-// GITHUB_PATH.
+// gives: the run's, its own (workflow, job, GITHUB_ENV, step), and the default
+// variables, which nobody changes.
 func (s *stepRun) processEnv(info sandbox.Info, own map[string]string) map[string]string {
 	env := maps.Clone(info.Env)
 	if env == nil {
 		env = map[string]string{}
 	}
-	maps.Copy(env, s.Env(info))
+	given := s.Env(info)
+	maps.Copy(env, given)
+	maps.Copy(env, own)
+	for name, value := range given {
+		if s.isDefault(name) {
+			env[name] = value
+		}
+	}
 	env["GITHUB_JOB"] = s.node.Job.ID
 	env["GITHUB_ACTION"] = s.actionName()
 	env["RUNNER_TEMP"] = info.Temp
 	env["RUNNER_TOOL_CACHE"] = toolCache(info.Temp)
 	env["GITHUB_WORKSPACE"] = info.Workdir
 	s.frame.env(env, info)
-	maps.Copy(env, own)
 	return env
+}
+
+// isDefault says whether a variable repeats what the contexts github and runner
+// say; as at GitHub, no `env` and no GITHUB_ENV changes these.
+func (s *stepRun) isDefault(name string) bool {
+	for _, c := range []struct{ prefix, context string }{{"GITHUB_", "github"}, {"RUNNER_", "runner"}} {
+		key, ok := strings.CutPrefix(name, c.prefix)
+		if !ok || name == "GITHUB_TOKEN" {
+			continue
+		}
+		context, _ := s.Contexts(c.context, s.sc.onHost)
+		if o, isObject := context.(*expr.Object); isObject {
+			if _, ok := o.Get(key); ok {
+				return true
+			}
+		}
+	}
+	return name == "GITHUB_ACTIONS"
 }
 
 // overlaid is below with above laid over it.
