@@ -12,7 +12,7 @@ func workflowBlocks() []block {
 		{name: "workflow", title: "a workflow", sample: file, keys: []key{
 			{name: "name", shape: text(), place: "name", example: "Flaky tests", doc: "Shown in place of the file's name."},
 			{name: "description", shape: text(), inert: true, example: "What it does", doc: "For people who read the file."},
-			{name: "run-name", shape: text(), place: "run-name", example: `"Deploy ${{ github.ref }}"`, doc: "The name of a run."},
+			{name: "run-name", shape: text(), place: "run-name", example: `"Deploy ${{ github.ref }}"`, doc: "The name of a run, in its summary and in `show`."},
 			{name: "on", shape: either(oneOf(eventNames()...), listOf(oneOf(eventNames()...)), in("on")), required: true, example: "push", without: "on: push\n", doc: "What starts it, see [`on`](#on)."},
 			{name: "permissions", shape: either(oneOf("read-all", "write-all"), in("permissions")), inert: true, example: "{contents: read}", doc: "What GitHub's token may do."},
 			{name: "env", shape: mapOf(text()), place: topEnv, example: "{A: b}", doc: "Variables of all steps."},

@@ -27,6 +27,7 @@ import (
 	"github.com/herd-runner/herd-runner/steps"
 	"github.com/herd-runner/herd-runner/steps/redact"
 	"github.com/herd-runner/herd-runner/workflow"
+	"github.com/herd-runner/herd-runner/workflow/expr"
 )
 
 // defaultImage is what steps without docker.image run in.
@@ -134,6 +135,12 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	if err != nil {
 		return infra(err)
 	}
+	name, err := workflow.EvalString(p.workflow.RunName, expr.Env{Context: func(context string) (expr.Value, bool) {
+		return p.contexts(id, p.dir)(context, false)
+	}})
+	if err != nil {
+		return a.show(p.workflow, workflow.Problems(p.workflow.File, fmt.Errorf("run-name: %w", err)))
+	}
 	record, err := journal.Create(p.dir, id)
 	if err != nil {
 		return infra(err)
@@ -165,7 +172,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	out := steps.Run(ctx, steps.Options{
 		Plan: p.plan,
 		Info: event.RunInfo{
-			ID: id, Workflow: p.name(), File: p.workflow.File, SHA256: hex.EncodeToString(sum[:]),
+			ID: id, Name: name, Workflow: p.name(), File: p.workflow.File, SHA256: hex.EncodeToString(sum[:]),
 			Event: p.eventName, Dir: p.dir, PID: os.Getpid(), Version: a.Version,
 		},
 		Contexts:     contexts,

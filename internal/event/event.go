@@ -64,7 +64,8 @@ type Event struct {
 // RunInfo identifies a run.
 type RunInfo struct {
 	ID       string   `json:"id"`
-	Workflow string   `json:"workflow"` // name, or file where it has none
+	Name     string   `json:"name,omitempty"` // what run-name gives
+	Workflow string   `json:"workflow"`       // name, or file where it has none
 	File     string   `json:"file"`
 	SHA256   string   `json:"sha256"` // of the workflow file
 	Event    string   `json:"event"`

@@ -17,7 +17,7 @@ func Markdown(s journal.RunState) string {
 	var b strings.Builder
 	now := s.Finished
 	sign, _ := mark(s.Status)
-	fmt.Fprintf(&b, "## %s %s: %s\n\n", sign, mdText(orElse(s.Info.Workflow, s.Info.File)), s.Status)
+	fmt.Fprintf(&b, "## %s %s: %s\n\n", sign, mdText(orElse(s.Info.Name, orElse(s.Info.Workflow, s.Info.File))), s.Status)
 	fmt.Fprintf(&b, "Run `%s` took %s.\n\n", mdCode(s.ID), Duration(s.Duration(now)))
 	b.WriteString("| Job | Step | Result | Duration | Tokens in | out | Cost |\n|---|---|---|--:|--:|--:|--:|\n")
 	for _, st := range s.Steps() {

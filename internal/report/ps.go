@@ -46,6 +46,7 @@ func Show(w io.Writer, s journal.RunState, now time.Time, color bool) error {
 			b.WriteString(p.with(dim, pad(name, 10)) + oneLine(value, 300) + "\n")
 		}
 	}
+	field("name", s.Info.Name)
 	field("workflow", s.Info.Workflow)
 	field("file", s.Info.File)
 	field("event", s.Info.Event)
