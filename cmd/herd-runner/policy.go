@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/herd-runner/herd-runner/internal/policy"
 	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/workflow"
-	"github.com/herd-runner/herd-runner/workflow/expr"
 )
 
 // policyView is what is in force, and what a workflow asks of it.
@@ -131,38 +131,34 @@ func (v *policyView) ask(rules *policy.Policy, at string, d policy.Demand) {
 }
 
 // asks collects what the steps of the plan ask of the policy.
-func (p *prepared) asks(v *policyView) error {
-	unknown := func(val *workflow.Value) (expr.Value, error) { return workflow.Evaluate(val, expr.Env{}) }
-	seen := map[*workflow.Step]bool{}
+func (p *prepared) asks(v *policyView) (err error) {
 	told := map[policyAsk]bool{}
-	for _, part := range p.parts() {
-		for _, job := range part.jobs {
-			for _, step := range withInner(job.Steps) {
-				if seen[step] || step.Uses != nil || step.IsControl() {
-					continue
-				}
-				seen[step] = true
-				at := placeOf(step)
-				d, err := workflow.DecodeDocker(step.Docker, unknown)
-				if err != nil {
-					v.Later = append(v.Later, at)
-					continue
-				}
-				demands, err := policy.Asked(d, p.dir)
-				if err != nil {
-					return problem("%s: %w", at, err)
-				}
-				for _, demand := range demands {
-					// A block of the workflow or a job is asked for once.
-					if key := (policyAsk{At: at, Rule: demand.Rule}); !told[key] {
-						told[key] = true
-						v.ask(p.policy, at, demand)
-					}
-				}
+	p.walk(func(c *stepCheck) {
+		if c.step.IsControl() || err != nil {
+			return
+		}
+		at := placeOf(c.step)
+		d, unknown := workflow.DecodeDocker(c.step.Docker, c.eval)
+		if unknown != nil {
+			if !slices.Contains(v.Later, at) {
+				v.Later = append(v.Later, at)
+			}
+			return
+		}
+		demands, wrong := policy.Asked(d, p.dir)
+		if wrong != nil {
+			err = problem("%s: %w", at, wrong)
+			return
+		}
+		for _, demand := range demands {
+			// A block of the workflow or a job is asked for once.
+			if key := (policyAsk{At: at, Rule: demand.Rule}); !told[key] {
+				told[key] = true
+				v.ask(p.policy, at, demand)
 			}
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 // placeOf is file:line:column of a step's docker: block, or of the step.

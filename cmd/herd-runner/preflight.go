@@ -19,17 +19,32 @@ import (
 // asks of policy, runtime and box. Blocks that depend on the run (matrix, needs,
 // steps …) are looked at when their step starts.
 func (p *prepared) preflight() []workflow.Problem {
-	f := flight{prepared: p, called: map[string]bool{}, said: map[workflow.Problem]bool{}}
-	f.jobs(p.plannedJobs(), nil)
-	return f.problems
+	var problems []workflow.Problem
+	said := map[workflow.Problem]bool{}
+	p.walk(func(c *stepCheck) {
+		for _, spec := range c.run() {
+			p.specs, p.specSteps = append(p.specs, spec), append(p.specSteps, c.step)
+		}
+		for _, problem := range c.problems {
+			if !said[problem] {
+				said[problem] = true
+				problems = append(problems, problem)
+			}
+		}
+	})
+	return problems
 }
 
-// flight walks through all steps of a run, each with the inputs that it has.
+// walk visits all steps of a run, each with the inputs that it has.
+func (p *prepared) walk(visit func(*stepCheck)) {
+	f := flight{prepared: p, called: map[string]bool{}, visit: visit}
+	f.jobs(p.plannedJobs(), nil)
+}
+
 type flight struct {
 	*prepared
-	called   map[string]bool // workflows, with what is handed to them
-	said     map[workflow.Problem]bool
-	problems []workflow.Problem
+	called map[string]bool // workflows, with what is handed to them
+	visit  func(*stepCheck)
 }
 
 func (f *flight) jobs(jobs []*workflow.Job, s scopes) {
@@ -58,15 +73,7 @@ func (f *flight) steps(list []*workflow.Step, s scopes) {
 		case step.Uses != nil:
 			continue
 		}
-		for _, spec := range check.run() {
-			f.specs, f.specSteps = append(f.specs, spec), append(f.specSteps, step)
-		}
-		for _, problem := range check.problems {
-			if !f.said[problem] {
-				f.said[problem] = true
-				f.problems = append(f.problems, problem)
-			}
-		}
+		f.visit(check)
 	}
 }
 
@@ -278,9 +285,9 @@ func (p *prepared) staticEnv() expr.Env {
 	return expr.Env{Context: func(name string) (expr.Value, bool) {
 		switch name {
 		case "inputs":
-			return p.inputs, true
+			return p.inputs, p.inputs != nil
 		case "vars":
-			return p.vars, true
+			return p.vars, p.vars != nil
 		}
 		return nil, false
 	}}
