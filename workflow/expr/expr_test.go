@@ -380,6 +380,7 @@ func TestHints(t *testing.T) {
 	for src, hint := range map[string]string{
 		`"a"`: "single quotes", `a = 1`: "==", `contain('a', 'b')`: "did you mean contains?", `githb.ref`: "did you mean github?",
 		`join(list`: "( is not closed", `a[1`: "[ is not closed", `startsWith('a')`: "write startsWith(", `1 + 2`: "no arithmetic",
+		`'a' 'b'`: "side by side", `'a`: "the string is not closed",
 	} {
 		_, err := ParseWith(src, Names{Context: func(name string) bool { return name != "githb" }})
 		var own *Error

@@ -340,6 +340,8 @@ func symbolHint(text string) string {
 	switch {
 	case strings.HasPrefix(text, `"`):
 		return "strings are written in single quotes: 'text'"
+	case strings.HasPrefix(text, "'") && len(text) > 1 && strings.HasSuffix(text, "'"):
+		return "two values stand side by side; join texts with format(), values with an operator"
 	case strings.HasPrefix(text, "'"):
 		return "the string is not closed; a quote inside it is written ''"
 	case text == "=":
