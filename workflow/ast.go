@@ -32,6 +32,7 @@ type Value struct {
 
 	src      *source         // where it was read, for positions inside the text
 	size     int             // values in it, aliases spelled out
+	height   int             // mappings and lists in each other, itself included; 0 of a scalar
 	prepared bool            // tpl is filled here and below
 	tpl      *parsedTemplate // scalars with ${{, parsed once
 	cond     *parsedTemplate // scalars that stand as a condition, parsed once

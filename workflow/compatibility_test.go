@@ -190,6 +190,6 @@ func differences() []difference {
 		{"The key `${{ insert }}`, which GitHub does not document, works in `env`, `with`, `secrets`, `outputs` and matrices: the keys of its value stand in its place.", "taken", step("env: {\"${{ insert }}\": \"${{ github.event }}\"}")},
 		{"`fromJSON` takes what the runner's own reader takes (comments, single quotes, names without quotes, a comma at the end, NaN, anything after the first value); nothing deeper than 100 levels.", "taken", step("env: {A: \"${{ fromJSON('[1,]')[0] }}\"}")},
 		{"A number or boolean in quotes is refused where GitHub refuses it; one that an expression gives as a text is taken.", "taken", job("timeout-minutes: \"${{ vars.T }}\"")},
-		{"Bounds on a file: 4 MiB, 100 levels, 10,000 jobs, 1,000,000 values with aliases spelled out, 256 combinations of a matrix.", "taken", "on: push" + rest},
+		{"Bounds on a file: 4 MiB, 50 levels (100 of an action), 10,000 jobs, 1,000,000 values with aliases spelled out, 256 combinations of a matrix.", "taken", "on: push" + rest},
 	}
 }

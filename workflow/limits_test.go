@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -161,5 +162,27 @@ func BenchmarkValidate(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/step")
 		})
+	}
+}
+
+// SEMANTICS 39: GitHub reads 50 levels in a workflow and more in an action; an
+// alias counts as what it stands for.
+func TestDepth(t *testing.T) {
+	lists := func(n int, inner string) string { return strings.Repeat("[", n) + inner + strings.Repeat("]", n) }
+	matrix := func(v string) string {
+		return "on: push\njobs:\n  a:\n    strategy: {matrix: {v: " + v + "}}\n    steps: [{run: a}]\n"
+	}
+	for src, deep := range map[string]bool{
+		matrix(lists(45, "x")): false,
+		matrix(lists(46, "x")): true,
+		matrix("[&a " + lists(40, "x") + ", " + lists(4, "*a") + "]"):                                                 false,
+		matrix("[&a " + lists(40, "x") + ", " + lists(5, "*a") + "]"):                                                 true,
+		"on: push\nenv: {A: &a " + lists(90, "x") + ", B: " + lists(90, "*a") + "}\njobs: {a: {steps: [{run: a}]}}\n": true,
+	} {
+		_, ps := Parse("w.yml", []byte(src))
+		found := slices.ContainsFunc(ps, func(p Problem) bool { return p.Rule == "limit" && strings.HasPrefix(p.Message, "nested deeper than") })
+		if found != deep {
+			t.Errorf("%s: %v, want %v", src, ps, deep)
+		}
 	}
 }

@@ -29,6 +29,33 @@ type fileParser struct {
 	noted    map[string]bool // keys a note was written for
 }
 
+// maxWorkflowDepth is how many mappings and lists in each other GitHub reads in
+// a workflow; in an action it reads more.
+const maxWorkflowDepth = 50
+
+// depth points at the first value that is too deep.
+func (p *fileParser) depth(root *Value) {
+	if root.height <= maxWorkflowDepth {
+		return
+	}
+	v := root
+	for range maxWorkflowDepth {
+		highest := v
+		for _, item := range v.Items {
+			if item.height == v.height-1 {
+				highest = item
+			}
+		}
+		for _, e := range v.Entries {
+			if e.Value.height == v.height-1 {
+				highest = e.Value
+			}
+		}
+		v = highest
+	}
+	p.errorf(v, "limit", "take a level out", "nested deeper than %d levels", maxWorkflowDepth)
+}
+
 func (p *fileParser) workflow(w *Workflow, root *Value) {
 	if root.Kind != Mapping {
 		p.errorf(root, "syntax", "start with `on:` and `jobs:`", "a workflow is a mapping, found %s", describe(root))
@@ -38,6 +65,7 @@ func (p *fileParser) workflow(w *Workflow, root *Value) {
 		p.errorf(root, "syntax", "a step of a workflow uses it: `uses: ./PATH`, the path being that of its directory", "this is an action, not a workflow")
 		return
 	}
+	p.depth(root)
 	var on, jobs *Value
 	for _, e := range root.Entries {
 		switch v := e.Value; e.Key.Text {

@@ -17,7 +17,7 @@ import (
 // second; GitHub's own are of the same order or smaller.
 const (
 	maxFileBytes = 4 << 20
-	maxDepth     = 100
+	maxDepth     = 100       // mappings and lists in each other
 	maxKeys      = 5000      // of one block mapping
 	maxTokens    = 600_000   // of YAML: names, values, brackets
 	maxValues    = 1_000_000 // aliases spelled out

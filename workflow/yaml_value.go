@@ -17,7 +17,7 @@ func (r *reader) value(n ast.Node, depth int) *Value {
 	}
 	pos := r.clamp(nodePos(n))
 	v := &Value{Pos: pos, EndLine: pos.Line, src: r.src, size: 1}
-	if depth == 0 {
+	if depth == 0 && isCollection(n) {
 		r.fail("limit", pos, 1, "", "nested deeper than %d levels", maxDepth)
 		return v
 	}
@@ -25,17 +25,17 @@ func (r *reader) value(n ast.Node, depth int) *Value {
 	case *ast.AnchorNode:
 		return r.anchor(n, depth)
 	case *ast.AliasNode:
-		return r.alias(n, v)
+		return r.alias(n, v, depth)
 	case *ast.TagNode:
 		return r.tag(n, v, depth)
 	case *ast.MappingNode:
-		v.Kind = Mapping
+		v.Kind, v.height = Mapping, 1
 		r.entries(v, n.Values, depth)
 	case *ast.MappingValueNode:
-		v.Kind = Mapping
+		v.Kind, v.height = Mapping, 1
 		r.entries(v, []*ast.MappingValueNode{n}, depth)
 	case *ast.SequenceNode:
-		v.Kind = Sequence
+		v.Kind, v.height = Sequence, 1
 		for _, item := range n.Values {
 			r.item(v, r.value(item, depth-1))
 		}
@@ -50,6 +50,14 @@ func (r *reader) value(n ast.Node, depth int) *Value {
 		v.EndLine = endLine(v)
 	}
 	return v
+}
+
+func isCollection(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
+		return true
+	}
+	return false
 }
 
 func (r *reader) scalar(n ast.Node, v *Value) {
@@ -94,7 +102,13 @@ func endLine(v *Value) int {
 // item adds a child to a sequence and counts it.
 func (r *reader) item(v, child *Value) {
 	v.Items = append(v.Items, child)
+	v.grow(child)
+}
+
+// grow counts a child.
+func (v *Value) grow(child *Value) {
 	v.size += child.size
+	v.height = max(v.height, child.height+1)
 }
 
 func (r *reader) entries(v *Value, nodes []*ast.MappingValueNode, depth int) {
@@ -118,7 +132,7 @@ func (r *reader) entries(v *Value, nodes []*ast.MappingValueNode, depth int) {
 		}
 		seen[strings.ToLower(key.Text)] = key
 		v.Entries = append(v.Entries, Entry{key, child})
-		v.size += child.size
+		v.grow(child)
 	}
 }
 
@@ -159,7 +173,7 @@ func (r *reader) anchor(n *ast.AnchorNode, depth int) *Value {
 	return v
 }
 
-func (r *reader) alias(n *ast.AliasNode, v *Value) *Value {
+func (r *reader) alias(n *ast.AliasNode, v *Value, depth int) *Value {
 	name := ""
 	if n.Value != nil {
 		name = n.Value.GetToken().Value
@@ -175,6 +189,9 @@ func (r *reader) alias(n *ast.AliasNode, v *Value) *Value {
 		return v
 	case target == nil:
 		r.fail("syntax", v.Pos, len([]rune(name))+1, "", "alias *%s stands inside its own anchor &%s", name, name)
+		return v
+	case target.height > depth:
+		r.fail("limit", v.Pos, len([]rune(name))+1, "", "nested deeper than %d levels with what *%s stands for", maxDepth, name)
 		return v
 	}
 	// Values are shared, so a bomb costs nothing here; who walks over them later would pay.
