@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/docker/docker/client"
+
+	"github.com/herd-runner/herd-runner/sandbox"
 )
 
 // connect makes the client of an engine, which is not asked anything yet, and
@@ -21,7 +23,11 @@ func connect(host string) (api *client.Client, address string, err error) {
 	if strings.HasPrefix(host, "ssh://") {
 		dial, err := sshDialer(host)
 		if err != nil {
-			return nil, host, err
+			// It may have a password in it.
+			return nil, "", &sandbox.Error{
+				Kind: sandbox.KindEngine, Op: "reach the container engine", Advice: "set DOCKER_HOST to ssh://[user@]host[:port][/path/of/the/socket]",
+				Err: fmt.Errorf("the ssh address of the engine: %w", err),
+			}
 		}
 		// The name is only for the Host header.
 		opts = append(opts, client.WithVersionFromEnv(), client.WithHost("http://engine"), client.WithDialContext(dial))

@@ -78,6 +78,10 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 		}
 	}
 	api, address, err := connect(opts.Host)
+	var told *sandbox.Error
+	if errors.As(err, &told) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, unreachable(address, err)
 	}

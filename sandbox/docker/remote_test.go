@@ -272,9 +272,9 @@ func TestRemoteEngineOverSSH(t *testing.T) {
 		remoteBox(t, open(t, func(o *docker.Options) { o.Host = "ssh://root@" + address }))
 	})
 	t.Run("no such user", func(t *testing.T) { refused(t, "ssh://nobody-here@"+address, "BatchMode") })
-	for _, bad := range []string{"ssh://", "ssh://root:secret@host", "ssh://host/a;b", "ssh://-oProxyCommand=x"} {
+	for _, bad := range []string{"ssh://", "ssh://root:secret@host", "ssh://host/a;b", "ssh://-oProxyCommand=x", "ssh://root:secret@[host"} {
 		_, err := docker.Open(t.Context(), docker.Options{Runner: engine(t).guest, StateDir: t.TempDir(), Host: bad})
-		if err == nil || !strings.Contains(err.Error(), "expected") {
+		if err == nil || !strings.Contains(err.Error(), "expected") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -31,7 +31,7 @@ var socketPath = regexp.MustCompile(`^(/[\w.-]+)+$`)
 func sshDialer(address string) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("expected ssh://[user@]host[:port]")
 	}
 	_, password := u.User.Password()
 	socket := strings.TrimSuffix(u.Path, "/")
