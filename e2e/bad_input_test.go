@@ -30,7 +30,7 @@ func TestRefusedBeforeAnythingStarts(t *testing.T) {
 			nil, nil, 3, []string{`"herd-runner/not-there"`, "herd-runner image build"}},
 		{"an image that may not be pulled",
 			"on: workflow_dispatch\njobs: {a: {steps: [{run: touch ran.txt}, {run: 'true', docker: {image: 'nobody/has:this', pull: never}}]}}\n",
-			nil, nil, 3, []string{`"nobody/has:this"`, "docker pull nobody/has:this"}},
+			nil, nil, 3, []string{`"nobody/has:this"`, "image pull nobody/has:this"}},
 		{"no engine at a socket", script, nil, []string{"DOCKER_HOST=unix:///nowhere/docker.sock"}, 3, []string{"/nowhere/docker.sock", "hint:", "DOCKER_HOST"}},
 		{"no engine at an address", script, nil, []string{"DOCKER_HOST=tcp://127.0.0.1:1"}, 3, []string{"127.0.0.1:1", "hint:"}},
 		{"an address that is none", script, nil, []string{"DOCKER_HOST=nonsense"}, 3, []string{"nonsense", "hint:"}},

@@ -27,6 +27,7 @@ const Repository = "herd-runner/agent"
 // Labels of an image that build.sh has made.
 const (
 	LabelEngines = "io.herd-runner.agent.engines"  // "claude,codex"
+	LabelInputs  = "io.herd-runner.agent.inputs"   // a hash of all it was built from
 	LabelVersion = "io.herd-runner.agent.version." // and an engine: its version
 )
 
@@ -49,6 +50,27 @@ func ParseEngines(list string) ([]string, error) {
 		}
 	}
 	return slices.DeleteFunc(Engines(), func(name string) bool { return !slices.Contains(asked, name) }), nil
+}
+
+// BuildArgs are the arguments of `image build` that make the agent image with this
+// name. It is not ok where the name is not that of the agent image with engines.
+func BuildArgs(ref string) (args []string, ok bool) {
+	name, tag, _ := strings.Cut(ref, ":")
+	if name != Repository {
+		return nil, false
+	}
+	if tag == "" || tag == "latest" {
+		return []string{"--engines", "claude"}, true
+	}
+	engines, err := ParseEngines(strings.ReplaceAll(tag, "-", ","))
+	if err != nil {
+		return nil, false
+	}
+	args = []string{"--engines", strings.Join(engines, ",")}
+	if tag != "all" && Tag(engines) != ref {
+		args = append(args, "--tag", ref)
+	}
+	return args, true
 }
 
 // Tag is the image with exactly these engines.

@@ -253,6 +253,7 @@ type Kind string
 const (
 	KindEngine Kind = "engine" // no engine, or it does not answer
 	KindImage  Kind = "image"  // image missing or not usable
+	KindLocked Kind = "locked" // not the image that a lock names
 	KindConfig Kind = "config" // the spec can not be honoured
 	KindBox    Kind = "box"    // the box died or broke the protocol
 	KindOOM    Kind = "oom"    // the box died for memory

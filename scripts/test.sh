@@ -11,6 +11,8 @@ cd "$here/.."
 have go || die "needs Go 1.26 or newer: https://go.dev/dl"
 if ! have git gcc; then apt_install git gcc libc6-dev; fi
 
+have docker-registry || apt_install docker-registry
+
 "$here/check.sh"
 "$here/engine.sh"
 "$here/agent-image.sh"

@@ -40,19 +40,26 @@ func readWorkflow(dir, name string) (*workflow.Workflow, []workflow.Problem, err
 	return w, problems, nil
 }
 
-// listWorkflows shows the workflows of a project: where GitHub keeps them, in
+// foundWorkflow is one of the workflows of a project.
+type foundWorkflow struct {
+	file     string // below the project
+	workflow *workflow.Workflow
+	problems []workflow.Problem
+}
+
+// findWorkflows finds the workflows of a project: where GitHub keeps them, in
 // workflows/, and at the top.
-func (a *App) listWorkflows(dir string) error {
+func findWorkflows(dir string) ([]foundWorkflow, error) {
 	var files []string
 	for _, pattern := range []string{".github/workflows/*.yml", ".github/workflows/*.yaml", "workflows/*.yml", "workflows/*.yaml", "*.yml", "*.yaml"} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
-			return problem("%w", err)
+			return nil, problem("%w", err)
 		}
 		files = append(files, found...)
 	}
 	sort.Strings(files)
-	shownAny := false
+	var all []foundWorkflow
 	for _, file := range files {
 		rel, err := filepath.Rel(dir, file)
 		if err != nil {
@@ -62,22 +69,34 @@ func (a *App) listWorkflows(dir string) error {
 		if err != nil || len(w.Jobs) == 0 {
 			continue
 		}
-		shownAny = true
+		all = append(all, foundWorkflow{rel, w, problems})
+	}
+	if len(all) == 0 {
+		return nil, problem("no workflow found in %s: give a file, or put one into .github/workflows/ or workflows/", dir)
+	}
+	return all, nil
+}
+
+// listWorkflows shows the workflows of a project.
+func (a *App) listWorkflows(dir string) error {
+	all, err := findWorkflows(dir)
+	if err != nil {
+		return err
+	}
+	for _, found := range all {
+		w := found.workflow
 		state := fmt.Sprintf("%d jobs", len(w.Jobs))
 		if len(w.Jobs) == 1 {
 			state = "1 job"
 		}
-		if workflow.HasErrors(problems) {
-			state = "has errors, see herd-runner validate " + rel
+		if workflow.HasErrors(found.problems) {
+			state = "has errors, see herd-runner validate " + found.file
 		}
 		name := ""
 		if w.Name != nil {
 			name = strings.TrimSpace(w.Name.Text)
 		}
-		fmt.Fprintf(a.Stdout, "%-40s %-30s %s\n", rel, name, state)
-	}
-	if !shownAny {
-		return problem("no workflow found in %s: give a file, or put one into .github/workflows/ or workflows/", dir)
+		fmt.Fprintf(a.Stdout, "%-40s %-30s %s\n", found.file, name, state)
 	}
 	return nil
 }

@@ -26,11 +26,11 @@ import (
 func (a *App) imageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Build and list the images that agents run in",
+		Short: "Build, list, pull and lock the images that steps run in",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.imageBuildCommand(), a.imageListCommand())
+	cmd.AddCommand(a.imageBuildCommand(), a.imageListCommand(), a.imagePullCommand(), a.imageLockCommand())
 	return cmd
 }
 

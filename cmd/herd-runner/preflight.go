@@ -117,6 +117,9 @@ func (c *stepCheck) run() []sandbox.Spec {
 		return nil
 	}
 	d, known := c.docker()
+	if !known {
+		c.laterBoxes = append(c.laterBoxes, c.step)
+	}
 	host := known && d.Host
 	c.boxes = c.boxes || !host
 	engine := ""

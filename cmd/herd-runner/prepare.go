@@ -49,6 +49,8 @@ type prepared struct {
 	specs      []sandbox.Spec // of the boxes that are known before the run
 	// specSteps are the steps that the specs are of.
 	specSteps []*workflow.Step
+	// laterBoxes are the steps whose box depends on the run.
+	laterBoxes []*workflow.Step
 	// agentBoxes are the agent steps in boxes that are known before the run.
 	agentBoxes []agentBox
 	app        *App
@@ -82,6 +84,13 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	}
 	if err := p.readValues(a); err != nil {
 		return nil, err
+	}
+	if f.locked {
+		lock, err := readLock(dir)
+		if err != nil {
+			return nil, problem("%w", err)
+		}
+		p.backends.pin = lock.pin
 	}
 	if p.runtimes, err = newFactory(); err != nil {
 		return nil, infra(err)
@@ -118,7 +127,13 @@ func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 	if err != nil {
 		return infra(err)
 	}
+	if p.flags.build {
+		if err := a.buildMissing(ctx, p); err != nil {
+			return errors.Join(err, p.backends.close(ctx))
+		}
+	}
 	var problems []workflow.Problem
+	code := exitProblem
 	asked := map[string]bool{}
 	for i, spec := range p.specs {
 		key := fmt.Sprintf("%+v", spec)
@@ -128,15 +143,20 @@ func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 		asked[key] = true
 		if err := backend.Preflight(ctx, []sandbox.Spec{spec}); err != nil {
 			problems = append(problems, p.boxProblem(p.specSteps[i], err))
+			if failed := (*sandbox.Error)(nil); !errors.As(err, &failed) || failed.Kind != sandbox.KindLocked {
+				code = exitInfra
+			}
 		}
 	}
 	lacking, err := p.lackingImages(ctx, p.backends.docker)
 	if err != nil {
 		return errors.Join(infra(err), p.backends.close(ctx))
 	}
-	problems = append(problems, lacking...)
+	if len(lacking) > 0 {
+		problems, code = append(problems, lacking...), exitInfra
+	}
 	if a.show(p.workflow, problems) != nil {
-		return errors.Join(shown(exitInfra), p.backends.close(ctx))
+		return errors.Join(shown(code), p.backends.close(ctx))
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ type runFlags struct {
 	maxCost                                           float64
 	prewarm                                           string
 	dryRun, json, verbose, keepWorkspaces             bool
+	locked, build                                     bool
 	summaryFile, resultFile, policyFile               string
 }
 
@@ -91,6 +92,8 @@ func (a *App) runCommand() *cobra.Command {
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan; start nothing")
 	fl.BoolVar(&f.json, "json", false, "events as JSON lines on stdout")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "also show thinking, tool results, boxes and model calls")
+	fl.BoolVar(&f.locked, "locked", false, "only images that are in herd.lock, as they are there (see image lock)")
+	fl.BoolVar(&f.build, "build", false, "build agent images that are missing before the run")
 	fl.StringVar(&f.summaryFile, "summary-file", "", "append the run's summary (Markdown) to this file")
 	fl.StringVar(&f.resultFile, "result-file", "", "write run id, conclusion and cost (JSON) to this file")
 	fl.BoolVar(&f.keepWorkspaces, "keep-workspaces", false, "keep what isolated and copied workspaces held, in .herd/workspaces (of the newest 5 runs)")
@@ -110,6 +113,9 @@ func (a *App) run(ctx context.Context, file string, f runFlags) error {
 	}
 	if _, err := boxesAhead(f.prewarm); err != nil {
 		return problem("--prewarm: %w", err)
+	}
+	if f.build && f.dryRun {
+		return problem("--build and --dry-run cannot stand together: a dry run starts nothing")
 	}
 	p, err := a.prepare(ctx, file, f)
 	if err != nil {
@@ -162,6 +168,9 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	ctx, kill, stop := a.interruptible(ctx, sink, screen.lost)
 	defer stop()
 
+	p.backends.tell(func(msg string) {
+		sink.Emit(event.Event{Type: event.Notice, Time: a.Now(), Note: &event.Note{Level: "notice", Message: msg}})
+	})
 	a.sweep(p, sink)
 	ahead := 0
 	if p.boxes {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +33,12 @@ func newFactory() (*runtimes.Factory, error) {
 
 // backends opens the sandbox backends at their first use.
 type backends struct {
-	app    *App
+	app *App
+	pin func(ref string) (docker.Pin, error) // nil: images are taken as they are
+
+	noticeMu sync.Mutex
+	notice   func(msg string) // nil: stderr, as long as there is no run
+
 	mu     sync.Mutex
 	docker *docker.Backend
 	host   *host.Backend
@@ -48,13 +54,31 @@ func (b *backends) get(ctx context.Context, onHost bool) (sandbox.Backend, error
 		return b.host, nil
 	}
 	if b.docker == nil {
-		backend, err := b.app.openDocker(ctx)
+		backend, err := b.app.connectDocker(ctx, docker.Options{Pin: b.pin, Notice: b.say})
 		if err != nil {
 			return nil, err
 		}
 		b.docker = backend
 	}
 	return b.docker, nil
+}
+
+// say passes on what a backend has to tell.
+func (b *backends) say(msg string) {
+	b.noticeMu.Lock()
+	defer b.noticeMu.Unlock()
+	if b.notice != nil {
+		b.notice(msg)
+		return
+	}
+	fmt.Fprintln(b.app.Stderr, msg)
+}
+
+// tell has what is said from now on go to notice.
+func (b *backends) tell(notice func(msg string)) {
+	b.noticeMu.Lock()
+	defer b.noticeMu.Unlock()
+	b.notice = notice
 }
 
 func (b *backends) close(ctx context.Context) error {
@@ -90,7 +114,20 @@ func (a *App) connectDocker(ctx context.Context, o docker.Options) (*docker.Back
 		return nil, err
 	}
 	o.Runner, o.StateDir, o.Host = self, state, a.Getenv("DOCKER_HOST")
+	o.LoginDir, o.BuildAdvice = a.dockerConfigDir(), buildAdvice
 	return docker.Open(ctx, o)
+}
+
+// dockerConfigDir is where the docker command keeps logins.
+func (a *App) dockerConfigDir() string {
+	if dir := a.Getenv("DOCKER_CONFIG"); dir != "" {
+		return dir
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".docker")
 }
 
 // stateDir is where leases live, the same for all projects of a user.

@@ -387,8 +387,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		kind sandbox.Kind
 		hint string
 	}{
-		"agent image": {with(func(s *sandbox.Spec) { s.Image = "herd-runner/no-such" }), sandbox.KindImage, "herd-runner image build"},
-		"never":       {with(func(s *sandbox.Spec) { s.Image, s.Pull = "no.such.registry.invalid/x", "never" }), sandbox.KindImage, "docker pull"},
+		"agent image": {with(func(s *sandbox.Spec) { s.Image = "herd-runner/no-such" }), sandbox.KindImage, "build it"},
+		"never":       {with(func(s *sandbox.Spec) { s.Image, s.Pull = "no.such.registry.invalid/x", "never" }), sandbox.KindImage, "image pull"},
 		"image name":  {with(func(s *sandbox.Spec) { s.Image = "Not An Image" }), sandbox.KindConfig, ""},
 		"source":      {with(func(s *sandbox.Spec) { s.Mounts[0].Source = "/no/such/dir" }), sandbox.KindAccess, ""},
 		"network":     {with(func(s *sandbox.Spec) { s.Network.Mode = "hots" }), sandbox.KindConfig, ""},

@@ -38,6 +38,14 @@ type Options struct {
 	Host string
 	// Look leaves alone what dead runners have left: it is to be looked at.
 	Look bool
+	// LoginDir is where config.json has the user's logins to registries, as the
+	// docker command keeps them; empty: nobody logs in.
+	LoginDir string
+	// BuildAdvice says how an image herd-runner/… is made; may be nil.
+	BuildAdvice func(ref string) string
+	// Pin says which image a name has to stand for; nil: whatever the engine or
+	// the registry has. Boxes are started from that image and no other.
+	Pin func(ref string) (Pin, error)
 	// Notice is told what takes time or is noteworthy; may be nil.
 	Notice func(msg string)
 }
@@ -137,22 +145,9 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 				return &sandbox.Error{Kind: sandbox.KindAccess, Op: "prepare box", Err: fmt.Errorf("mount %s: %w", m.Target, err)}
 			}
 		}
-		if checked[s.Image+"\x00"+s.Pull] {
-			continue
-		}
-		checked[s.Image+"\x00"+s.Pull] = true
-		img, ok, err := b.inspect(ctx, s.Image)
-		switch {
-		case err != nil:
-			return err
-		case !ok && !pullable(s):
-			return noImage(s)
-		case !ok:
-			if err := b.inRegistry(ctx, s.Image); err != nil {
-				return err
-			}
-		case !b.Local() && s.Project != "":
-			if err := b.sharesFiles(ctx, s, img); err != nil {
+		if key := s.Image + "\x00" + s.Pull; !checked[key] {
+			checked[key] = true
+			if err := b.preflightImage(ctx, s); err != nil {
 				return err
 			}
 		}

@@ -2,16 +2,14 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/filters"
 	imagetypes "github.com/docker/docker/api/types/image"
 
@@ -23,20 +21,54 @@ import (
 type image struct {
 	id   string
 	name string // with digest where known
-	env  []string
+	// digest is what its registry calls it; empty for one that was made here.
+	digest string
+	env    []string
 	// labels say what is in it.
 	labels map[string]string
 }
 
+// imageCache holds the images that a run has asked for, by name.
 type imageCache struct {
 	mu    sync.Mutex
-	known map[string]image
+	known map[string]*knownImage
+}
+
+// knownImage is an image once it was looked up. The rest is who holds turn's.
+type knownImage struct {
+	turn          chan struct{} // of one: pulls of other images do not wait for it
+	image         image
+	found, pulled bool
+}
+
+func (c *imageCache) of(ref string) *knownImage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.known[ref]
+	if !ok {
+		if c.known == nil {
+			c.known = map[string]*knownImage{}
+		}
+		known = &knownImage{turn: make(chan struct{}, 1)}
+		c.known[ref] = known
+	}
+	return known
 }
 
 // HasImage tells whether the engine has an image, and its id.
 func (b *Backend) HasImage(ctx context.Context, ref string) (id string, ok bool, err error) {
 	img, ok, err := b.inspect(ctx, ref)
 	return img.id, ok, err
+}
+
+// ImageName is the name of an image with the digest of its registry, else with
+// its id; ref itself where the image is not there.
+func (b *Backend) ImageName(ctx context.Context, ref string) (string, error) {
+	img, ok, err := b.inspect(ctx, ref)
+	if err != nil || !ok {
+		return ref, err
+	}
+	return img.name, nil
 }
 
 // ImageLabels are the labels of an image; nil where it is not there.
@@ -94,10 +126,9 @@ func (b *Backend) inspect(ctx context.Context, ref string) (image, bool, error) 
 	if got.Os != "" && got.Os != "linux" {
 		return image{}, false, &sandbox.Error{Kind: sandbox.KindImage, Op: "inspect image", Err: fmt.Errorf("image %q is for %s, boxes are Linux", ref, got.Os)}
 	}
-	img := image{id: got.ID, name: ref + "@" + got.ID}
-	for _, d := range got.RepoDigests {
-		img.name = d
-		break
+	img := image{id: got.ID, name: ref + "@" + got.ID, digest: digestAmong(got.RepoDigests, ref)}
+	if img.digest != "" {
+		img.name = repository(ref) + "@" + img.digest
 	}
 	if got.Config != nil {
 		img.env, img.labels = got.Config.Env, got.Config.Labels
@@ -107,103 +138,65 @@ func (b *Backend) inspect(ctx context.Context, ref string) (image, bool, error) 
 
 // image finds the spec's image and pulls it where it may.
 func (b *Backend) image(ctx context.Context, spec sandbox.Spec) (image, error) {
-	b.images.mu.Lock()
-	defer b.images.mu.Unlock()
-	if img, ok := b.images.known[spec.Image]; ok {
-		return img, nil
+	spec, pin, err := b.pinned(spec)
+	if err != nil {
+		return image{}, err
+	}
+	known := b.images.of(spec.Image)
+	select {
+	case known.turn <- struct{}{}:
+		defer func() { <-known.turn }()
+	case <-ctx.Done():
+		return image{}, fail(sandbox.KindImage, "find image", ctx.Err())
+	}
+	pull := spec.Pull == "always" && pullable(spec) && digestIn(spec.Image) == "" && !known.pulled
+	if known.found && !pull {
+		return known.image, nil
 	}
 	img, ok, err := b.inspect(ctx, spec.Image)
 	if err != nil {
 		return image{}, err
 	}
-	if (!ok || spec.Pull == "always") && pullable(spec) {
-		if err := b.pull(ctx, spec.Image); err != nil {
+	if pull || !ok && pullable(spec) {
+		if err := b.pullForBox(ctx, spec.Image); err != nil {
 			return image{}, err
 		}
+		known.pulled = true
 		if img, ok, err = b.inspect(ctx, spec.Image); err != nil {
 			return image{}, err
 		}
 	}
 	if !ok {
-		return image{}, noImage(spec)
+		return image{}, b.noImage(spec)
 	}
-	if b.images.known == nil {
-		b.images.known = map[string]image{}
+	if err := pin.check(spec.Image, img); err != nil {
+		return image{}, err
 	}
-	b.images.known[spec.Image] = img
+	known.image, known.found = img, true
 	return img, nil
 }
 
-// local images are built here and never asked of a registry.
-func localImage(ref string) bool { return strings.HasPrefix(ref, "herd-runner/") }
+// Local says whether an image is built here and never asked of a registry.
+func Local(ref string) bool {
+	named, err := reference.ParseNormalizedNamed(ref)
+	return strings.HasPrefix(ref, ours) || err == nil && strings.HasPrefix(reference.FamiliarName(named), ours)
+}
+
+const ours = "herd-runner/"
 
 func pullable(s sandbox.Spec) bool {
-	return s.Pull != "never" && !localImage(s.Image) && !strings.HasPrefix(s.Image, "sha256:")
+	return s.Pull != "never" && !Local(s.Image) && !strings.HasPrefix(s.Image, "sha256:")
 }
 
-// buildCommand makes a local image: tags of the agent image are sets of engines.
-func buildCommand(ref string) string {
-	name, tag, _ := strings.Cut(ref, ":")
+func (b *Backend) noImage(s sandbox.Spec) error {
+	hint := fmt.Sprintf("pull it: herd-runner image pull %s; or leave pull: never out", s.Image)
 	switch {
-	case name != "herd-runner/agent":
-		return "herd-runner image build --tag " + ref
-	case tag == "" || tag == "latest":
-		return "herd-runner image build"
-	}
-	return "herd-runner image build --engines " + strings.ReplaceAll(tag, "-", ",")
-}
-
-func noImage(s sandbox.Spec) error {
-	hint := fmt.Sprintf("pull it (docker pull %s), or leave pull: never out", s.Image)
-	if localImage(s.Image) {
-		hint = "build it: " + buildCommand(s.Image) + "; or name another one in docker.image"
+	case Local(s.Image) && b.opts.BuildAdvice != nil:
+		hint = b.opts.BuildAdvice(s.Image)
+	case Local(s.Image):
+		hint = "build it; images " + ours + "… are never pulled"
+	case strings.HasPrefix(s.Image, "sha256:"):
+		hint = "an image that is named by its id alone can not be pulled: name it NAME@sha256:DIGEST"
 	}
 	return &sandbox.Error{Kind: sandbox.KindImage, Op: "find image", Advice: hint, Err: fmt.Errorf("the engine has no image %q", s.Image)}
-}
-
-// inRegistry asks whether an image that is not here could be pulled.
-func (b *Backend) inRegistry(ctx context.Context, ref string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if _, err := b.api.DistributionInspect(ctx, ref, ""); err != nil {
-		return notPulled(ref, fmt.Errorf("the engine does not have it, and no registry gives it: %w", err))
-	}
-	return nil
-}
-
-func notPulled(ref string, err error) error {
-	return &sandbox.Error{
-		Kind: sandbox.KindImage, Op: "pull image", Err: fmt.Errorf("%q: %w", ref, err),
-		Advice: "check the name, that the registry can be reached from the engine, and that the engine may log in to it",
-	}
-}
-
-// pull is bounded by ctx alone: how long it takes is the network's affair.
-func (b *Backend) pull(ctx context.Context, ref string) error {
-	b.opts.Notice("pulling " + ref)
-	failed := func(err error) error { return notPulled(ref, err) }
-	r, err := b.api.ImagePull(ctx, ref, imagetypes.PullOptions{})
-	if err != nil {
-		return failed(err)
-	}
-	defer r.Close()
-	progress := json.NewDecoder(r)
-	last := time.Now()
-	for {
-		var m struct {
-			Status, Progress, Error string
-		}
-		switch err := progress.Decode(&m); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return failed(err)
-		case m.Error != "":
-			return failed(errors.New(m.Error))
-		}
-		if m.Progress != "" && time.Since(last) > 5*time.Second {
-			last = time.Now()
-			b.opts.Notice(fmt.Sprintf("pulling %s: %s %s", ref, m.Status, m.Progress))
-		}
-	}
 }
