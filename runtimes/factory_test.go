@@ -12,7 +12,7 @@ import (
 
 func factory(t *testing.T) *runtimes.Factory {
 	t.Helper()
-	f, err := runtimes.NewFactory(sdk.New(), claude.New())
+	f, err := runtimes.NewFactory(sdk.New(sdk.Anthropic), claude.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestCheckSaysEverythingAtOnce(t *testing.T) {
 		MaxTurns:     -2,
 		OutputSchema: json.RawMessage(`{"type":"wibble"}`),
 	}
-	err := runtimes.Check(sdk.New(), cfg)
+	err := runtimes.Check(sdk.New(sdk.Anthropic), cfg)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -91,7 +91,7 @@ func TestCheckSaysEverythingAtOnce(t *testing.T) {
 	if err := runtimes.Check(claude.New(), runtimes.Config{MCPServers: json.RawMessage(`{"x":{}}`), MaxTurns: 3}); err != nil {
 		t.Error(err)
 	}
-	if err := runtimes.Check(sdk.New(), runtimes.Config{MCPServers: json.RawMessage(`{}`)}); err != nil {
+	if err := runtimes.Check(sdk.New(sdk.Anthropic), runtimes.Config{MCPServers: json.RawMessage(`{}`)}); err != nil {
 		t.Errorf("no servers are no need: %v", err)
 	}
 	if err := runtimes.Check(claude.New(), runtimes.Config{MCPServers: json.RawMessage(`[]`)}); err == nil {

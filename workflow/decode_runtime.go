@@ -20,14 +20,14 @@ func DecodeRuntime(v *Value, eval EvalFunc) (Runtime, error) {
 // engines lists what may stand in `runtime.engine`, by `runtime.type`.
 func engines(typ string) []string {
 	cli := []string{"claude", "codex", "gemini", "opencode", "command"}
-	sdk := []string{"anthropic", "openai", "google", "gemini"}
+	sdk := []string{"anthropic", "openai", "gemini"}
 	switch typ {
 	case "cli":
 		return cli
 	case "sdk":
 		return sdk
 	}
-	return append(cli, sdk[:3]...)
+	return append(cli, sdk[:2]...) // gemini is one of both
 }
 
 func (d *decoder) runtime(v *Value) Runtime {

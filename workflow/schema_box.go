@@ -28,7 +28,7 @@ func boxBlocks() []block {
 	return []block{
 		{name: "runtime", title: "`runtime`", doc: "Short form: `runtime: sdk`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{prompt: a, workspace: ro, runtime: {%s}}]}}\n", keys: []key{
 			rt("type", oneOf("cli", "sdk"), "cli", "An agent's command-line program, or herd-runner's own loop over a vendor's SDK."),
-			rt("engine", filled(), "claude", "Which agent. `cli`: `claude`, `codex`, `gemini`, `opencode`, or `command` for any program; `sdk`: `anthropic`, `openai`, `google`."),
+			rt("engine", filled(), "claude", "Which agent. `cli`: `claude`, `codex`, `gemini`, `opencode`, or `command` for any program; `sdk`: `anthropic`, `openai`, `gemini`."),
 			rt("model", filled(), "sonnet", "The model's name."),
 			rt("fallback-model", filled(), "haiku", "Asked where the first is overloaded."),
 			rt("max-turns", number(), "20", "Answers of the model, at most."),

@@ -28,7 +28,8 @@ import (
 
 // newFactory knows every runtime there is.
 func newFactory() (*runtimes.Factory, error) {
-	return runtimes.NewFactory(claude.New(), codex.New(), command.New(), gemini.New(), opencode.New(), sdk.New())
+	return runtimes.NewFactory(claude.New(), codex.New(), command.New(), gemini.New(), opencode.New(),
+		sdk.New(sdk.Anthropic), sdk.New(sdk.OpenAI), sdk.New(sdk.Gemini))
 }
 
 // backends opens the sandbox backends at their first use.

@@ -1,9 +1,6 @@
 package fakemodel
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 func (x *exchange) gemini() string {
 	var names []string
@@ -22,9 +19,10 @@ func (x *exchange) gemini() string {
 			schema = obj(config["responseSchema"])
 		}
 		part, answer = object{"text": encode(schemaSample(schema))}, "json"
-	case slices.Contains(names, "run_shell_command") && x.script["do"] != "text" && (results == 0 || x.script["do"] == "loop"):
-		part = object{"functionCall": object{"name": "run_shell_command", "args": object{"command": x.script.shell(), "description": "probe"}}}
-		answer = "call:run_shell_command"
+	default:
+		if name, args := x.chatCall(names, results); name != "" {
+			part, answer = object{"functionCall": object{"name": name, "args": args}}, "call:"+name
+		}
 	}
 	v := object{
 		"candidates":    list{object{"content": object{"role": "model", "parts": list{part}}, "finishReason": "STOP", "index": 0}},

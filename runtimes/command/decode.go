@@ -19,7 +19,7 @@ const maxAnswer = 1 << 20
 // the records of our own loop (sdk.Record).
 func (Runtime) Decode(task runtimes.Task) runtimes.Decoder {
 	if task.Config.Output == runtimes.OutputJSONLines {
-		return sdk.New().Decode(task)
+		return sdk.New(sdk.Anthropic).Decode(task)
 	}
 	return &textDecoder{task: task}
 }

@@ -8,14 +8,36 @@ import (
 
 // ProtocolVersion is that of Request and Record. Runner and guest are of one
 // build; the number catches a mix-up.
-const ProtocolVersion = 1
+const ProtocolVersion = 2
 
-// The environment of the loop. Its tools do not see the two credentials.
+// The engines, by the vendor whose API the loop speaks.
 const (
-	EnvBaseURL    = "ANTHROPIC_BASE_URL"
-	EnvAPIKey     = "ANTHROPIC_API_KEY"
-	EnvOAuthToken = "CLAUDE_CODE_OAUTH_TOKEN"
+	Anthropic = "anthropic" // Messages
+	OpenAI    = "openai"    // Chat Completions, of OpenAI and of compatible endpoints
+	Gemini    = "gemini"    // streamGenerateContent
 )
+
+// The environment of the loop: each engine has an address and a credential.
+const (
+	EnvBaseURL       = "ANTHROPIC_BASE_URL"
+	EnvAPIKey        = "ANTHROPIC_API_KEY"
+	EnvOAuthToken    = "CLAUDE_CODE_OAUTH_TOKEN"
+	EnvOpenAIBaseURL = "OPENAI_BASE_URL" // with /v1
+	EnvOpenAIKey     = "OPENAI_API_KEY"
+	EnvGeminiBaseURL = "GOOGLE_GEMINI_BASE_URL" // before /v1beta
+	EnvGeminiKey     = "GEMINI_API_KEY"
+)
+
+// Credentials are the variables of engine that the loop's tools do not see.
+func Credentials(engine string) []string {
+	switch engine {
+	case OpenAI:
+		return []string{EnvOpenAIKey}
+	case Gemini:
+		return []string{EnvGeminiKey}
+	}
+	return []string{EnvAPIKey, EnvOAuthToken}
+}
 
 // StructuredTool is the tool through which the model gives structured output.
 const StructuredTool = "structured_output"
@@ -28,6 +50,7 @@ func Tools() []string {
 // Request is the task, one JSON object on the loop's stdin.
 type Request struct {
 	Version            int             `json:"version"`
+	Engine             string          `json:"engine"`
 	Prompt             string          `json:"prompt"`
 	Model              string          `json:"model,omitempty"`
 	FallbackModel      string          `json:"fallback_model,omitempty"`

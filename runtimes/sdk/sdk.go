@@ -1,4 +1,4 @@
-// Package sdk is the runtime of type "sdk": our own agent loop over the
+// Package sdk is the runtime of type "sdk": our own agent loop over a
 // vendor's API, with no CLI installed. This package is its outside: it says
 // how to start the loop in a box and reads what it prints. The loop itself is
 // package sdk/agent, run by the hidden verb `herd-runner agent` inside the
@@ -16,20 +16,21 @@ import (
 	"github.com/herd-runner/herd-runner/sandbox"
 )
 
-// Runtime is the SDK runtime for Anthropic's API: type "sdk", engine
-// "anthropic". Stateless.
-type Runtime struct{}
+// Runtime is the SDK runtime for one vendor's API: type "sdk". Stateless.
+type Runtime struct {
+	engine string
+}
 
-// New returns the runtime.
-func New() Runtime { return Runtime{} }
+// New returns the runtime for an engine: Anthropic, OpenAI or Gemini.
+func New(engine string) Runtime { return Runtime{engine: engine} }
 
 // Describe says what the loop can do.
-func (Runtime) Describe() runtimes.Description {
+func (r Runtime) Describe() runtimes.Description {
 	return runtimes.Description{
-		Name:   "anthropic-sdk",
+		Name:   r.name(),
 		Type:   runtimes.TypeSDK,
-		Engine: "anthropic",
-		API:    "anthropic",
+		Engine: r.engine,
+		API:    r.api(),
 		Features: []runtimes.Feature{
 			runtimes.FeatureOutputSchema,
 			runtimes.FeatureResume,
@@ -43,19 +44,31 @@ func (Runtime) Describe() runtimes.Description {
 	}
 }
 
+func (r Runtime) name() string { return r.engine + "-sdk" }
+
+func (r Runtime) api() string {
+	switch r.engine {
+	case OpenAI:
+		return runtimes.APIOpenAI
+	case Gemini:
+		return runtimes.APIGemini
+	}
+	return runtimes.APIAnthropic
+}
+
 // Command is `herd-runner agent` with the task as a Request on stdin.
 func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 	if err := runtimes.CheckTask(r, task); err != nil {
 		return runtimes.Command{}, err
 	}
-	req, err := request(task)
+	req, err := r.request(task)
 	if err != nil {
 		return runtimes.Command{}, err
 	}
 	if task.Box.Runner == "" {
 		return runtimes.Command{}, fmt.Errorf("the box does not say where the herd-runner executable is")
 	}
-	env, err := environment(task)
+	env, err := r.environment(task)
 	if err != nil {
 		return runtimes.Command{}, err
 	}
@@ -72,24 +85,25 @@ func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 	}, nil
 }
 
-func request(task runtimes.Task) (Request, error) {
+func (r Runtime) request(task runtimes.Task) (Request, error) {
 	cfg := task.Config
 	if cfg.PermissionMode != "" && cfg.PermissionMode != "bypassPermissions" {
-		return Request{}, fmt.Errorf("permission-mode %q: runtime anthropic-sdk never asks; use allowed-tools or denied-tools, or a ro workspace", cfg.PermissionMode)
+		return Request{}, fmt.Errorf("permission-mode %q: runtime %s never asks; use allowed-tools or denied-tools, or a ro workspace", cfg.PermissionMode, r.name())
 	}
 	if len(cfg.Args) > 0 {
-		return Request{}, fmt.Errorf("args: runtime anthropic-sdk has no command line: remove %q", strings.Join(cfg.Args, " "))
+		return Request{}, fmt.Errorf("args: runtime %s has no command line: remove %q", r.name(), strings.Join(cfg.Args, " "))
 	}
-	allowed, err := toolNames("allowed-tools", cfg.AllowedTools)
+	allowed, err := r.toolNames("allowed-tools", cfg.AllowedTools)
 	if err != nil {
 		return Request{}, err
 	}
-	denied, err := toolNames("denied-tools", cfg.DeniedTools)
+	denied, err := r.toolNames("denied-tools", cfg.DeniedTools)
 	if err != nil {
 		return Request{}, err
 	}
 	return Request{
 		Version:            ProtocolVersion,
+		Engine:             r.engine,
 		Prompt:             strings.ToValidUTF8(task.Prompt, "\uFFFD"),
 		Model:              cfg.Model,
 		FallbackModel:      cfg.FallbackModel,
@@ -109,7 +123,7 @@ func request(task runtimes.Task) (Request, error) {
 
 // toolNames takes our names and the CLI's spelling of them ("Bash"), so that a
 // step can change its runtime and keep its list.
-func toolNames(key string, names []string) ([]string, error) {
+func (r Runtime) toolNames(key string, names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {
 		tool := strings.ToLower(strings.TrimSpace(name))
@@ -117,7 +131,7 @@ func toolNames(key string, names []string) ([]string, error) {
 			tool = "list"
 		}
 		if !slices.Contains(Tools(), tool) {
-			return nil, fmt.Errorf("%s: unknown tool %q: runtime anthropic-sdk has %s (whole tools only, no patterns)", key, name, strings.Join(Tools(), ", "))
+			return nil, fmt.Errorf("%s: unknown tool %q: runtime %s has %s (whole tools only, no patterns)", key, name, r.name(), strings.Join(Tools(), ", "))
 		}
 		out = append(out, tool)
 	}
@@ -126,40 +140,41 @@ func toolNames(key string, names []string) ([]string, error) {
 
 // environment points the loop at the gateway with a placeholder of the same
 // kind as the real credential.
-func environment(task runtimes.Task) (map[string]string, error) {
-	env := map[string]string{}
-	for name, value := range task.Config.Env {
-		switch name {
-		case EnvBaseURL, EnvAPIKey, EnvOAuthToken:
-			return nil, fmt.Errorf("env: %s is set by the runner, which keeps credentials out of the box: remove it (base-url chooses another endpoint)", name)
-		}
-		env[name] = value
+func (r Runtime) environment(task runtimes.Task) (map[string]string, error) {
+	v := r.variables()
+	env, err := runtimes.Environment(task, nil, append(Credentials(r.engine), v.baseURL))
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range []string{EnvBaseURL, EnvAPIKey, EnvOAuthToken} {
-		if task.Box.Env[name] != "" {
-			env[name] = ""
-		}
-	}
-	env["HOME"] = task.Box.Home
-	env["TMPDIR"] = task.Box.Temp
 	switch {
 	case task.Box.Gateway != "":
-		env[EnvBaseURL] = "http://" + task.Box.Gateway
+		env[v.baseURL] = "http://" + task.Box.Gateway + v.path
 	case task.Config.BaseURL != "":
-		env[EnvBaseURL] = task.Config.BaseURL
+		env[v.baseURL] = task.Config.BaseURL
 	}
-	switch task.Credential.Kind {
-	case "api-key":
-		env[EnvAPIKey] = task.Credential.Token
-	case "oauth":
-		env[EnvOAuthToken] = task.Credential.Token
-	case "":
-		if task.Box.Gateway != "" {
-			return nil, fmt.Errorf("the task has no credential for the gateway")
-		}
-	default:
-		return nil, fmt.Errorf("credential kind %q: expected api-key or oauth", task.Credential.Kind)
+	name := v.key
+	if task.Credential.Kind == "oauth" && v.token != "" {
+		name = v.token
 	}
-	runtimes.TrustWorkspace(env, task.Box)
+	if task.Credential.Token != "" {
+		env[name] = task.Credential.Token
+	}
 	return env, nil
+}
+
+// variables are where an engine's address and credential stand.
+type variables struct {
+	baseURL, path string // path is behind the gateway's address
+	key           string
+	token         string // of a login; empty: as the key
+}
+
+func (r Runtime) variables() variables {
+	switch r.engine {
+	case OpenAI:
+		return variables{baseURL: EnvOpenAIBaseURL, path: "/v1", key: EnvOpenAIKey}
+	case Gemini:
+		return variables{baseURL: EnvGeminiBaseURL, key: EnvGeminiKey}
+	}
+	return variables{baseURL: EnvBaseURL, key: EnvAPIKey, token: EnvOAuthToken}
 }

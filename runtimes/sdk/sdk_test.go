@@ -25,18 +25,22 @@ func read(t *testing.T, name string) []byte {
 }
 
 func TestRuntime(t *testing.T) {
-	runtimetest.Run(t, New(), runtimetest.Fixtures{
-		Success:    read(t, "ok.jsonl"),
-		Schema:     json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
-		Structured: read(t, "structured.jsonl"),
-		Result:     `{"type":"result","text":"done","turns":1,"session_id":"s"}`,
-	})
+	for _, engine := range []string{Anthropic, OpenAI, Gemini} {
+		t.Run(engine, func(t *testing.T) {
+			runtimetest.Run(t, New(engine), runtimetest.Fixtures{
+				Success:    read(t, "ok.jsonl"),
+				Schema:     json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
+				Structured: read(t, "structured.jsonl"),
+				Result:     `{"type":"result","text":"done","turns":1,"session_id":"s"}`,
+			})
+		})
+	}
 }
 
 func TestCommand(t *testing.T) {
 	task := runtimetest.Task()
 	task.Config = runtimes.Config{Model: "opus", AllowedTools: []string{"Bash", "read", "LS"}, MaxTurns: 3, Env: map[string]string{"GOFLAGS": "-mod=mod"}}
-	got, err := New().Command(task)
+	got, err := New(Anthropic).Command(task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +51,45 @@ func TestCommand(t *testing.T) {
 	if err := json.Unmarshal(got.Stdin, &req); err != nil {
 		t.Fatal(err)
 	}
-	want := Request{Version: 1, Prompt: task.Prompt, Model: "opus", MaxTurns: 3, AllowedTools: []string{"bash", "read", "list"},
+	want := Request{Version: ProtocolVersion, Engine: Anthropic, Prompt: task.Prompt, Model: "opus", MaxTurns: 3, AllowedTools: []string{"bash", "read", "list"},
 		SessionID: runtimetest.NewSession, Workdir: "/workspace", Home: "/herd/home"}
 	if diff := cmp.Diff(want, req); diff != "" {
 		t.Error(diff)
 	}
 	env := map[string]string{"ANTHROPIC_BASE_URL": "http://127.0.0.1:4100", "ANTHROPIC_API_KEY": task.Credential.Token,
+		"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost",
 		"HOME": "/herd/home", "TMPDIR": "/herd/tmp", "GOFLAGS": "-mod=mod",
 		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 	if diff := cmp.Diff(env, got.Env); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestEachEngineHasItsOwnAddressAndCredential(t *testing.T) {
+	for engine, want := range map[string]map[string]string{
+		OpenAI: {"OPENAI_BASE_URL": "http://127.0.0.1:4100/v1", "OPENAI_API_KEY": "placeholder"},
+		Gemini: {"GOOGLE_GEMINI_BASE_URL": "http://127.0.0.1:4100", "GEMINI_API_KEY": "placeholder"},
+	} {
+		task := runtimetest.Task()
+		task.Credential = runtimes.Credential{Kind: "api-key", Token: "placeholder"}
+		got, err := New(engine).Command(task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range want {
+			if got.Env[name] != value {
+				t.Errorf("%s: %s=%q, want %q", engine, name, got.Env[name], value)
+			}
+		}
+		if got.Env["ANTHROPIC_API_KEY"] != "" {
+			t.Errorf("%s is given a credential of Anthropic's", engine)
+		}
+		for name := range want {
+			task.Config.Env = map[string]string{name: "x"}
+			if _, err := New(engine).Command(task); err == nil || !strings.Contains(err.Error(), name+" is set by the runner") {
+				t.Errorf("%s: env %s: %v", engine, name, err)
+			}
+		}
 	}
 }
 
@@ -74,7 +107,7 @@ func TestWhatTheLoopLacksIsSaid(t *testing.T) {
 	for name, tt := range tests {
 		task := runtimetest.Task()
 		task.Config = tt.cfg
-		if _, err := New().Command(task); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := New(Anthropic).Command(task); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
@@ -89,7 +122,7 @@ func TestTheLoopsOwnCauses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := New().Decode(runtimetest.Task())
+		d := New(Anthropic).Decode(runtimetest.Task())
 		d.Line(rec)
 		got := d.Finish(runtimes.End{Exit: sandbox.Exit{Code: 1}, Gateway: runtimetest.Good()})
 		if got.Cause != want || got.Message != "m" || got.Hint != "h" {

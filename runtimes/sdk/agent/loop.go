@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
 )
@@ -37,13 +34,13 @@ type loop struct {
 	sessionID string
 
 	model    string
-	system   []anthropic.TextBlockParam
-	messages []anthropic.MessageParam
+	system   []string
+	messages []message
 	turns    int // answers of the model
 }
 
 func newLoop(req sdk.Request, env environment, out *emitter) (*loop, error) {
-	p, err := newProvider(env)
+	p, err := newProvider(req.Engine, env)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +49,7 @@ func newLoop(req sdk.Request, env environment, out *emitter) (*loop, error) {
 		provider: p,
 		tools:    chooseTools(workspace{dir: req.Workdir, env: env.tools}, req.AllowedTools, req.DeniedTools),
 		out:      out,
-		model:    modelID(req.Model),
+		model:    p.modelID(req.Model),
 		system:   systemPrompt(req),
 	}
 	if req.OutputSchema != nil {
@@ -79,21 +76,21 @@ func (l *loop) run(ctx context.Context) (sdk.Record, error) {
 			return sdk.Record{}, &failure{event.CauseMaxTurns, fmt.Sprintf("reached the limit of %d turns", l.req.MaxTurns),
 				"raise max-turns, or give the step less to do; `session:` can go on from where it stopped"}
 		}
-		msg, err := l.ask(ctx, nudged)
+		answer, err := l.ask(ctx, nudged)
 		if err != nil {
 			return sdk.Record{}, err
 		}
 		l.turns++
-		text, calls := l.heard(msg)
-		switch msg.StopReason {
-		case anthropic.StopReasonRefusal:
+		text, calls := l.heard(answer.message)
+		switch answer.stop {
+		case stopRefused:
 			return sdk.Record{}, &failure{event.CauseRefused, strings.TrimSpace("the model declined the request: " + text), "change the prompt or the model"}
-		case anthropic.StopReasonModelContextWindowExceeded:
+		case stopWindow:
 			return sdk.Record{}, &failure{event.CauseExitCode, "the conversation has filled the model's context window",
 				"shorten the prompt, or split the step"}
-		case anthropic.StopReasonPauseTurn:
+		case stopPaused:
 			continue
-		case anthropic.StopReasonMaxTokens:
+		case stopLimit:
 			if continued++; continued > maxContinuations {
 				return sdk.Record{}, &failure{event.CauseNoResult, "the answer was cut at the model's output limit again and again",
 					"ask for a shorter answer, or for a file written in parts"}
@@ -111,7 +108,7 @@ func (l *loop) run(ctx context.Context) (sdk.Record, error) {
 				return sdk.Record{}, noStructured("it answered in words instead")
 			}
 			nudged = true
-			l.say(anthropic.NewTextBlock(structuredPrompt))
+			l.say(textPart(structuredPrompt))
 			continue
 		}
 		said.Reset()
@@ -151,18 +148,16 @@ func (l *loop) open() error {
 		l.out.warn(s.warning)
 	}
 	l.out.emit(sdk.Record{Type: event.MessageInit, SessionID: s.id, Model: l.model})
-	blocks := interrupted(messages)
-	l.say(append(blocks, anthropic.NewTextBlock(l.req.Prompt))...)
+	l.say(append(interrupted(messages), textPart(l.req.Prompt))...)
 	return nil
 }
 
-// say adds a user message. The API wants roles to alternate, so one that
-// follows another joins it.
-func (l *loop) say(blocks ...anthropic.ContentBlockParamUnion) {
-	l.add(anthropic.NewUserMessage(blocks...))
+// say adds a user message.
+func (l *loop) say(parts ...part) {
+	l.add(message{Role: roleUser, Parts: parts})
 }
 
-func (l *loop) add(m anthropic.MessageParam) {
+func (l *loop) add(m message) {
 	l.messages = append(l.messages, m)
 	if err := l.session.append(m); err != nil {
 		l.out.warn("the session is not saved: " + err.Error())
@@ -172,95 +167,58 @@ func (l *loop) add(m anthropic.MessageParam) {
 // goOn asks for the rest of a cut answer. A call that was cut gets an error as
 // its result, because every call needs one.
 func (l *loop) goOn(calls []call) {
-	var blocks []anthropic.ContentBlockParamUnion
+	var parts []part
 	for _, c := range calls {
-		blocks = append(blocks, anthropic.NewToolResultBlock(c.id, "not run: the call was cut at the output limit; make it smaller, for example write the file in parts", true))
+		parts = append(parts, resultPart(c, toolOutput{text: "not run: the call was cut at the output limit; make it smaller, for example write the file in parts", isError: true}))
 	}
-	l.say(append(blocks, anthropic.NewTextBlock(continuePrompt))...)
+	l.say(append(parts, textPart(continuePrompt))...)
 }
 
 // ask sends the conversation, with the fallback model where the first is
 // overloaded or unknown. forced makes the model give its structured output.
-func (l *loop) ask(ctx context.Context, forced bool) (*anthropic.Message, error) {
-	fallback := modelID(l.req.FallbackModel)
+func (l *loop) ask(ctx context.Context, forced bool) (response, error) {
+	fallback := l.provider.modelID(l.req.FallbackModel)
 	if l.req.FallbackModel == "" || fallback == l.model {
-		return l.provider.complete(ctx, l.params(forced), maxAttempts, l.retrying)
+		return l.provider.complete(ctx, l.question(forced), maxAttempts, l.retrying)
 	}
-	msg, err := l.provider.complete(ctx, l.params(forced), attemptsBeforeFallback, l.retrying)
+	answer, err := l.provider.complete(ctx, l.question(forced), attemptsBeforeFallback, l.retrying)
 	if err == nil || !overloaded(err) {
-		return msg, err
+		return answer, err
 	}
 	l.out.warn(fmt.Sprintf("model %s is not available: going on with %s", l.model, fallback))
 	l.model = fallback
-	return l.provider.complete(ctx, l.params(forced), maxAttempts, l.retrying)
+	return l.provider.complete(ctx, l.question(forced), maxAttempts, l.retrying)
 }
 
 func (l *loop) retrying(text string) {
 	l.out.emit(sdk.Record{Type: event.MessageRetry, Text: text})
 }
 
-// params is the request. It holds nothing that differs between two runs of the
-// same conversation, so that recordings replay. Cache marks stand behind the
-// tools and system prompt, and behind the last turn.
-func (l *loop) params(forced bool) anthropic.MessageNewParams {
-	p := anthropic.MessageNewParams{
-		Model:     l.model,
-		MaxTokens: maxOutput(l.model),
-		System:    l.system,
-		Messages:  markLast(l.messages),
-		Tools:     toolParams(l.tools, l.answer),
-	}
-	if forced {
-		p.ToolChoice = anthropic.ToolChoiceParamOfTool(sdk.StructuredTool)
-	}
-	return p
-}
-
-// markLast copies what it changes: the mark must not stay in older turns, of
-// which a request may have four.
-func markLast(messages []anthropic.MessageParam) []anthropic.MessageParam {
-	messages = slices.Clone(messages)
-	last := &messages[len(messages)-1]
-	last.Content = slices.Clone(last.Content)
-	block := &last.Content[len(last.Content)-1]
-	switch {
-	case block.OfText != nil:
-		b := *block.OfText
-		b.CacheControl = anthropic.NewCacheControlEphemeralParam()
-		block.OfText = &b
-	case block.OfToolResult != nil:
-		b := *block.OfToolResult
-		b.CacheControl = anthropic.NewCacheControlEphemeralParam()
-		block.OfToolResult = &b
-	}
-	return messages
+func (l *loop) question(forced bool) question {
+	return question{model: l.model, system: l.system, messages: l.messages, tools: l.tools, answer: l.answer, forced: forced}
 }
 
 // heard keeps the model's message and prints it; it returns its text and its
 // tool calls.
-func (l *loop) heard(msg *anthropic.Message) (string, []call) {
+func (l *loop) heard(m message) (string, []call) {
 	var text strings.Builder
-	var calls []call
-	for _, b := range msg.Content {
-		switch b.Type {
-		case "text":
-			text.WriteString(b.Text)
-			if b.Text != "" {
-				l.out.emit(sdk.Record{Type: event.MessageText, Text: b.Text})
+	for _, p := range m.Parts {
+		switch p.Kind {
+		case partText:
+			text.WriteString(p.Text)
+			l.out.emit(sdk.Record{Type: event.MessageText, Text: p.Text})
+		case partThinking:
+			if p.Text != "" {
+				l.out.emit(sdk.Record{Type: event.MessageThinking, Text: p.Text})
 			}
-		case "thinking":
-			if b.Thinking != "" {
-				l.out.emit(sdk.Record{Type: event.MessageThinking, Text: b.Thinking})
-			}
-		case "tool_use":
-			calls = append(calls, call{id: b.ID, name: b.Name, input: b.Input})
-			l.out.emit(sdk.Record{Type: event.MessageToolCall, CallID: b.ID, Tool: b.Name, Input: b.Input})
+		case partCall:
+			l.out.emit(sdk.Record{Type: event.MessageToolCall, CallID: p.ID, Tool: p.Tool, Input: p.Input})
 		}
 	}
-	if m := msg.ToParam(); len(m.Content) > 0 {
+	if len(m.Parts) > 0 {
 		l.add(m)
 	}
-	return text.String(), calls
+	return text.String(), m.calls()
 }
 
 // work runs the calls and answers them. value is the structured output where
@@ -270,7 +228,7 @@ func (l *loop) work(ctx context.Context, calls []call) (value []byte, err error)
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // the session ends with the calls; resuming answers them
 	}
-	var blocks []anthropic.ContentBlockParamUnion
+	var parts []part
 	for i, c := range calls {
 		r := results[i]
 		if isStructured(c) && l.answer != nil {
@@ -284,22 +242,13 @@ func (l *loop) work(ctx context.Context, calls []call) (value []byte, err error)
 			}
 		}
 		l.out.emit(sdk.Record{Type: event.MessageToolResult, CallID: c.id, Text: r.text, IsError: r.isError})
-		blocks = append(blocks, toolResultBlock(c.id, r))
+		if strings.TrimSpace(r.text) == "" {
+			r.text = "(no output)" // Anthropic's API refuses empty text
+		}
+		parts = append(parts, resultPart(c, r))
 	}
-	l.say(blocks...)
+	l.say(parts...)
 	return value, err
-}
-
-func toolResultBlock(id string, r toolOutput) anthropic.ContentBlockParamUnion {
-	text := r.text
-	if strings.TrimSpace(text) == "" {
-		text = "(no output)" // the API refuses empty text
-	}
-	b := anthropic.NewToolResultBlock(id, text, r.isError)
-	if !r.isError {
-		b.OfToolResult.IsError = param.Opt[bool]{}
-	}
-	return b
 }
 
 func isStructured(c call) bool { return c.name == sdk.StructuredTool }

@@ -25,9 +25,19 @@ type run struct {
 	code    int
 }
 
+// addresses are the variables of every engine.
+func addresses(url string) []string {
+	return []string{sdk.EnvBaseURL + "=" + url, sdk.EnvAPIKey + "=placeholder",
+		sdk.EnvOpenAIBaseURL + "=" + url + "/v1", sdk.EnvOpenAIKey + "=placeholder",
+		sdk.EnvGeminiBaseURL + "=" + url, sdk.EnvGeminiKey + "=placeholder"}
+}
+
 func drive(t *testing.T, s *modelServer, req sdk.Request) run {
 	t.Helper()
 	req.Version = sdk.ProtocolVersion
+	if req.Engine == "" {
+		req.Engine = sdk.Anthropic
+	}
 	if req.Prompt == "" {
 		req.Prompt = "do it"
 	}
@@ -47,7 +57,7 @@ func drive(t *testing.T, s *modelServer, req sdk.Request) run {
 	var stdout bytes.Buffer
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	code := Main(ctx, bytes.NewReader(stdin), &stdout, []string{"PATH=" + os.Getenv("PATH"), sdk.EnvBaseURL + "=" + s.URL, sdk.EnvAPIKey + "=placeholder"})
+	code := Main(ctx, bytes.NewReader(stdin), &stdout, append(addresses(s.URL), "PATH="+os.Getenv("PATH")))
 	return readRun(t, stdout.String(), code)
 }
 
@@ -284,7 +294,7 @@ func TestAHomeThatCanNotBeWrittenIsAWarning(t *testing.T) {
 func TestCancellingKillsTheToolAndLeavesNoResult(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, calls("bash", `{"command":"echo $$ > started; sleep 600 & wait"}`))
-	req, _ := json.Marshal(sdk.Request{Version: sdk.ProtocolVersion, Prompt: "x", Workdir: dir, Home: t.TempDir()})
+	req, _ := json.Marshal(sdk.Request{Version: sdk.ProtocolVersion, Engine: sdk.Anthropic, Prompt: "x", Workdir: dir, Home: t.TempDir()})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var stdout bytes.Buffer
@@ -308,14 +318,14 @@ func TestCancellingKillsTheToolAndLeavesNoResult(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	for _, stdin := range []string{"", "x", "{}", `{"version":99,"prompt":"x"}`, `{"version":1,"prompt":" "}`, `{"version":1,"prompt":"x","output_schema":{"type":"wibble"}}`} {
+	for _, stdin := range []string{"", "x", "{}", `{"version":99,"prompt":"x"}`, `{"version":2,"engine":"anthropic","prompt":" "}`, `{"version":2,"engine":"anthropic","prompt":"x","output_schema":{"type":"wibble"}}`} {
 		var stdout bytes.Buffer
 		if code := Main(context.Background(), strings.NewReader(stdin), &stdout, nil); code != exitUsage {
 			t.Errorf("%q: exit code %d", stdin, code)
 		}
 	}
 	var stdout bytes.Buffer
-	code := Main(context.Background(), strings.NewReader(`{"version":1,"prompt":"x"}`), &stdout, nil)
+	code := Main(context.Background(), strings.NewReader(`{"version":2,"engine":"anthropic","prompt":"x"}`), &stdout, nil)
 	if r := readRun(t, stdout.String(), code); code != exitFailed || r.result.Cause != event.CauseAuth {
 		t.Errorf("no credential: %+v, code %d", r.result, code)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -38,7 +39,7 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer, environ []stri
 		out.emit(sdk.Record{Type: event.MessageResult, Cause: event.CauseExitCode, Message: err.Error()})
 		return exitUsage
 	}
-	env := newEnvironment(environ)
+	env := newEnvironment(environ, req.Engine)
 	l, err := newLoop(req, env, out)
 	if err != nil {
 		result := failed(err)
@@ -112,7 +113,8 @@ type environment struct {
 	tools  []string // what tools see: no credential
 }
 
-func newEnvironment(environ []string) environment {
+func newEnvironment(environ []string, engine string) environment {
+	hidden := sdk.Credentials(engine)
 	e := environment{values: map[string]string{}}
 	for _, kv := range environ {
 		name, value, ok := strings.Cut(kv, "=")
@@ -120,7 +122,7 @@ func newEnvironment(environ []string) environment {
 			continue
 		}
 		e.values[name] = value
-		if name != sdk.EnvAPIKey && name != sdk.EnvOAuthToken {
+		if !slices.Contains(hidden, name) {
 			e.tools = append(e.tools, kv)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
 )
 
@@ -34,7 +32,7 @@ const structuredSystem = `The result of this step is data. When everything else 
 // systemPrompt is the instructions in the order: who you are, where you are,
 // the project's rules, the workflow's additions. The same workspace gives the
 // same bytes: no date, no host name.
-func systemPrompt(req sdk.Request) []anthropic.TextBlockParam {
+func systemPrompt(req sdk.Request) []string {
 	base := req.SystemPrompt
 	if base == "" {
 		base = defaultSystem
@@ -49,13 +47,7 @@ func systemPrompt(req sdk.Request) []anthropic.TextBlockParam {
 	if req.OutputSchema != nil {
 		parts = append(parts, structuredSystem)
 	}
-	var blocks []anthropic.TextBlockParam
-	for _, p := range parts {
-		blocks = append(blocks, anthropic.TextBlockParam{Text: p})
-	}
-	// One mark caches tools and system prompt: tools come first in the request.
-	blocks[len(blocks)-1].CacheControl = anthropic.NewCacheControlEphemeralParam()
-	return blocks
+	return parts
 }
 
 // projectInstructions are AGENTS.md and CLAUDE.md of the workspace. Where they

@@ -26,7 +26,7 @@ func TestBothSidesOfTheProtocol(t *testing.T) {
 	task.Prompt = "quotes \" and \x00 and 🐑"
 	task.Config.OutputSchema = json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)
 	task.Config.AllowedTools = []string{"Bash"}
-	cmd, err := sdk.New().Command(task)
+	cmd, err := sdk.New(sdk.Anthropic).Command(task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,14 +42,14 @@ func TestBothSidesOfTheProtocol(t *testing.T) {
 	defer cancel()
 	var stdout bytes.Buffer
 	code := Main(ctx, bytes.NewReader(cmd.Stdin), &stdout, environ)
-	d := sdk.New().Decode(task)
+	d := sdk.New(sdk.Anthropic).Decode(task)
 	var got []event.Message
 	for line := range bytes.Lines(stdout.Bytes()) {
 		got = append(got, d.Line(line)...)
 	}
 	input := json.RawMessage(`{"command":"echo \"<b>\" 'it'"}`)
 	want := []event.Message{
-		{Kind: event.MessageInit, SessionID: runtimetest.NewSession, Model: string(modelID(""))},
+		{Kind: event.MessageInit, SessionID: runtimetest.NewSession, Model: (&anthropicAPI{}).modelID("")},
 		{Kind: event.MessageToolCall, Tool: "bash", CallID: "toolu_0", Input: got[1].Input},
 		{Kind: event.MessageToolResult, CallID: "toolu_0", Text: "<b> it\n"},
 		{Kind: event.MessageToolCall, Tool: sdk.StructuredTool, CallID: "toolu_0", Input: json.RawMessage(`{"n":3}`)},

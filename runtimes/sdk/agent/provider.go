@@ -2,16 +2,12 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
@@ -28,30 +24,49 @@ const (
 	maxBackoff    = 16 * time.Second
 )
 
-// provider is Anthropic's Messages API behind the gateway. The SDK's own
-// retries are off: a stream that breaks after its headers must be retried too.
-type provider struct {
-	messages anthropic.MessageService
-	sleep    func(ctx context.Context, d time.Duration) error
-	idle     time.Duration
+// vendor is the client of one vendor's API. It asks once: a stream that breaks
+// after its headers must be tried again too, so all retries are the provider's.
+type vendor interface {
+	// ask sends q and gives the whole answer; alive is called for each piece of
+	// it. An error of the API is an *apiFailure, a stream that ends before the
+	// answer does is errShort.
+	ask(ctx context.Context, q question, alive func()) (response, error)
+	// modelID is the API's name for a model as a workflow names it; of "" it is
+	// that of the default.
+	modelID(name string) string
 }
 
-func newProvider(env environment) (*provider, error) {
-	opts := []option.RequestOption{option.WithoutEnvironmentDefaults(), option.WithMaxRetries(0)}
-	if base := env.values[sdk.EnvBaseURL]; base != "" {
-		opts = append(opts, option.WithBaseURL(base))
+// provider is a vendor's API behind the gateway, with its patience.
+type provider struct {
+	vendor
+	sleep func(ctx context.Context, d time.Duration) error
+	idle  time.Duration
+}
+
+func newProvider(engine string, env environment) (*provider, error) {
+	v, err := newVendor(engine, env)
+	if err != nil {
+		return nil, err
 	}
-	switch key, token := env.values[sdk.EnvAPIKey], env.values[sdk.EnvOAuthToken]; {
-	case key != "":
-		opts = append(opts, option.WithAPIKey(key))
-	case token != "":
-		opts = append(opts, option.WithAuthToken(token), option.WithHeader("anthropic-beta", "oauth-2025-04-20"))
-	default:
-		return nil, &failure{event.CauseAuth, "no credential: neither ANTHROPIC_API_KEY nor CLAUDE_CODE_OAUTH_TOKEN is set",
-			"`herd-runner doctor` says which credential is missing and how to get it"}
+	return &provider{vendor: v, sleep: sleep, idle: idleTimeout}, nil
+}
+
+func newVendor(engine string, env environment) (vendor, error) {
+	switch engine {
+	case sdk.Anthropic:
+		return newAnthropic(env)
+	case sdk.OpenAI:
+		return newOpenAI(env)
+	case sdk.Gemini:
+		return newGemini(env)
 	}
-	client := anthropic.NewClient(opts...)
-	return &provider{messages: client.Messages, sleep: sleep, idle: idleTimeout}, nil
+	return nil, fmt.Errorf("unknown engine %q: runner and box must use the same build", engine)
+}
+
+// noCredential is the failure where none of the variables is set.
+func noCredential(names ...string) error {
+	return &failure{event.CauseAuth, "no credential: " + strings.Join(names, " or ") + " is not set",
+		"`herd-runner doctor` says which credential is missing and how to get it"}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -65,25 +80,25 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// complete asks for one message, up to attempts times. retrying hears of each
+// complete asks for one answer, up to attempts times. retrying hears of each
 // failure that is tried again.
-func (p *provider) complete(ctx context.Context, params anthropic.MessageNewParams, attempts int, retrying func(string)) (*anthropic.Message, error) {
+func (p *provider) complete(ctx context.Context, q question, attempts int, retrying func(string)) (response, error) {
 	for attempt := 1; ; attempt++ {
-		msg, err := p.once(ctx, params)
+		r, err := p.once(ctx, q)
 		if err == nil {
-			return msg, nil
+			return r, nil
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return response{}, ctx.Err()
 		}
 		f := classify(err)
 		wait := f.wait(attempt)
 		if !f.retry || attempt >= attempts || wait > maxRetryAfter {
-			return nil, f
+			return response{}, f
 		}
 		retrying(fmt.Sprintf("retry %d of %d in %s: %s", attempt, attempts-1, wait.Round(100*time.Millisecond), f.message))
 		if err := p.sleep(ctx, wait); err != nil {
-			return nil, err
+			return response{}, err
 		}
 	}
 }
@@ -93,31 +108,16 @@ var (
 	errShort = errors.New("the model's answer broke off")
 )
 
-func (p *provider) once(ctx context.Context, params anthropic.MessageNewParams) (*anthropic.Message, error) {
+func (p *provider) once(ctx context.Context, q question) (response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchdog := time.AfterFunc(p.idle, func() { cancel(errIdle) })
 	defer watchdog.Stop()
-	stream := p.messages.NewStreaming(ctx, params)
-	defer stream.Close()
-	msg, stopped := &anthropic.Message{}, false
-	for stream.Next() {
-		watchdog.Reset(p.idle)
-		e := stream.Current()
-		stopped = stopped || e.Type == "message_stop"
-		if err := msg.Accumulate(e); err != nil {
-			return nil, fmt.Errorf("%w: %w", errShort, err)
-		}
+	r, err := p.ask(ctx, q, func() { watchdog.Reset(p.idle) })
+	if errors.Is(context.Cause(ctx), errIdle) {
+		return response{}, errIdle
 	}
-	switch err := stream.Err(); {
-	case errors.Is(context.Cause(ctx), errIdle):
-		return nil, errIdle
-	case err != nil:
-		return nil, err
-	case !stopped || msg.StopReason == "":
-		return nil, errShort
-	}
-	return msg, nil
+	return r, err
 }
 
 // apiFailure is a failure of a request.
@@ -144,41 +144,50 @@ func overloaded(err error) bool {
 	return errors.As(err, &f) && (f.status == 529 || f.status == 503 || f.status == 404)
 }
 
+// classify is the failure of a request that did not give an answer.
 func classify(err error) *apiFailure {
-	var api *anthropic.Error
-	if !errors.As(err, &api) {
-		message := "no connection to the model: " + err.Error()
-		if errors.Is(err, errIdle) || errors.Is(err, errShort) {
-			message = err.Error()
-		}
-		return &apiFailure{failure: failure{event.CauseInfrastructure, message, "the connection to the model broke: run again"}, retry: true}
+	var f *apiFailure
+	if errors.As(err, &f) {
+		return f
 	}
-	f := &apiFailure{status: api.StatusCode}
-	if f.status < 400 { // an error inside a stream
-		f.status = streamStatus(string(api.Type()))
+	message := "no connection to the model: " + err.Error()
+	if errors.Is(err, errIdle) || errors.Is(err, errShort) {
+		message = err.Error()
 	}
-	said := errorMessage(api)
-	f.retry = f.status == 408 || f.status == 409 || f.status == 429 || f.status >= 500
-	if api.Response != nil {
-		switch api.Response.Header.Get("x-should-retry") {
-		case "true":
-			f.retry = true
-		case "false":
-			f.retry = false
-		}
-		f.after = retryAfter(api.Response.Header)
+	return &apiFailure{failure: failure{event.CauseInfrastructure, message, "the connection to the model broke: run again"}, retry: true}
+}
+
+// maxSaid bounds a vendor's error message in bytes.
+const maxSaid = 2048
+
+// apiError is an error the API gave: its HTTP status, the headers of the answer
+// (nil: it came inside a stream) and the vendor's words.
+func apiError(status int, header http.Header, said string) *apiFailure {
+	if len(said) > maxSaid {
+		said = strings.ToValidUTF8(said[:maxSaid], "") + "…"
 	}
-	f.message = fmt.Sprintf("HTTP %d: %s", f.status, said)
+	if said == "" {
+		said = http.StatusText(status)
+	}
+	f := &apiFailure{status: status, after: retryAfter(header)}
+	f.retry = status == 408 || status == 409 || status == 429 || status >= 500
+	switch header.Get("x-should-retry") {
+	case "true":
+		f.retry = true
+	case "false":
+		f.retry = false
+	}
+	f.message = fmt.Sprintf("HTTP %d: %s", status, said)
 	switch {
-	case f.status == 401, f.status == 403:
+	case status == 401, status == 403:
 		f.cause, f.hint = event.CauseAuth, "`herd-runner doctor` tests the credential"
-	case f.status == 402:
+	case status == 402:
 		f.cause, f.hint = event.CauseBudget, "top up the account at the vendor"
-	case f.status == 429, f.status == 529:
+	case status == 429, status == 529:
 		f.cause, f.hint = event.CauseRateLimited, "wait and run again, or add `retry: {max: 2, on: [rate_limited]}` to the step"
-	case f.status == 404:
+	case status == 404:
 		f.cause, f.hint = event.CauseExitCode, "set `model:` in `runtime:` to one that the account may use"
-	case f.status >= 500:
+	case status >= 500:
 		f.cause, f.hint = event.CauseInfrastructure, "run again; the vendor's status page says whether there is an outage"
 	default:
 		f.cause = event.CauseExitCode
@@ -186,45 +195,8 @@ func classify(err error) *apiFailure {
 	return f
 }
 
-// streamStatus is the HTTP status that the type of an error stands for.
-func streamStatus(typ string) int {
-	switch typ {
-	case "overloaded_error":
-		return 529
-	case "rate_limit_error":
-		return 429
-	case "authentication_error":
-		return 401
-	case "permission_error":
-		return 403
-	case "invalid_request_error":
-		return 400
-	}
-	return 500
-}
-
-// errorMessage is the vendor's own words, cut to 2 KiB.
-func errorMessage(api *anthropic.Error) string {
-	var body struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	text := api.RawJSON()
-	if json.Unmarshal([]byte(text), &body) == nil && body.Error.Message != "" {
-		text = body.Error.Message
-	}
-	if len(text) > 2048 {
-		text = strings.ToValidUTF8(text[:2048], "") + "…"
-	}
-	if text == "" {
-		text = http.StatusText(api.StatusCode)
-	}
-	return text
-}
-
 // retryAfter reads the server's wish in seconds or milliseconds; dates are not
-// used by the API.
+// used by the APIs.
 func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -233,32 +205,4 @@ func retryAfter(h http.Header) time.Duration {
 		return time.Duration(s * float64(time.Second))
 	}
 	return 0
-}
-
-// modelID turns the short names of models into the API's.
-func modelID(name string) anthropic.Model {
-	switch name {
-	case "", "sonnet":
-		return anthropic.ModelClaudeSonnet5_5
-	case "opus":
-		return anthropic.ModelClaudeOpus5_5
-	case "haiku":
-		return anthropic.ModelClaudeHaiku5_5
-	}
-	return name
-}
-
-// maxOutput is the output limit to ask for, in tokens.
-func maxOutput(model string) int64 {
-	switch {
-	case strings.HasPrefix(model, "claude-3-5"):
-		return 8192
-	case strings.HasPrefix(model, "claude-3-7"):
-		return 32000
-	case strings.HasPrefix(model, "claude-3-"):
-		return 4096
-	case strings.HasPrefix(model, "claude-"):
-		return 32000
-	}
-	return 8192
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -19,7 +18,7 @@ import (
 // patient is a provider that notes its waits instead of waiting.
 func patient(t *testing.T, url string, env ...string) (*provider, *[]time.Duration) {
 	t.Helper()
-	p, err := newProvider(newEnvironment(append(env, sdk.EnvBaseURL+"="+url, sdk.EnvAPIKey+"=k")))
+	p, err := newProvider(sdk.Anthropic, newEnvironment(append(env, sdk.EnvBaseURL+"="+url, sdk.EnvAPIKey+"=k"), sdk.Anthropic))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +30,8 @@ func patient(t *testing.T, url string, env ...string) (*provider, *[]time.Durati
 	return p, waits
 }
 
-func hello() anthropic.MessageNewParams {
-	return anthropic.MessageNewParams{Model: "m", MaxTokens: 10,
-		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hi"))}}
+func hello() question {
+	return question{model: "m", messages: []message{{Role: roleUser, Parts: []part{textPart("hi")}}}}
 }
 
 func TestRetriesAreBoundedAndBackOff(t *testing.T) {
@@ -105,7 +103,7 @@ func TestAStalledStreamIsTriedAgain(t *testing.T) {
 	p.idle = 200 * time.Millisecond
 	var said []string
 	msg, err := p.complete(context.Background(), hello(), 2, func(text string) { said = append(said, text) })
-	if err != nil || msg.Content[0].Text != "awake" {
+	if err != nil || msg.message.Parts[0].Text != "awake" {
 		t.Fatalf("%v, %v", msg, err)
 	}
 	<-begun
@@ -127,7 +125,7 @@ func TestNoServer(t *testing.T) {
 
 func TestOAuthIsABearerToken(t *testing.T) {
 	s := serve(t, says("ok"))
-	p, err := newProvider(newEnvironment([]string{sdk.EnvBaseURL + "=" + s.URL, sdk.EnvOAuthToken + "=tok"}))
+	p, err := newProvider(sdk.Anthropic, newEnvironment([]string{sdk.EnvBaseURL + "=" + s.URL, sdk.EnvOAuthToken + "=tok"}, sdk.Anthropic))
 	if err != nil {
 		t.Fatal(err)
 	}

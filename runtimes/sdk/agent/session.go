@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
 )
@@ -25,27 +23,29 @@ const maxSession = 256 << 20
 
 type session struct {
 	id      string
+	engine  string
 	path    string
 	warning string // why it is not saved; empty: it is
 }
 
 // sessionLine is one line of the file; other types are for later versions.
 type sessionLine struct {
-	Type    string                 `json:"type"` // "message"
-	Message anthropic.MessageParam `json:"message"`
+	Type    string  `json:"type"`   // "message"
+	Engine  string  `json:"engine"` // that the conversation was with
+	Message message `json:"message"`
 }
 
 // openSession begins a session, or goes on with or forks the one named.
-func openSession(req sdk.Request) (*session, []anthropic.MessageParam, error) {
+func openSession(req sdk.Request) (*session, []message, error) {
 	dir := filepath.Join(req.Home, sessionDir)
-	s := &session{id: req.SessionID}
+	s := &session{id: req.SessionID, engine: req.Engine}
 	if s.id == "" && (req.Resume == "" || req.Fork) {
 		s.id = newUUID()
 	}
-	var messages []anthropic.MessageParam
+	var messages []message
 	if req.Resume != "" {
 		var err error
-		if messages, err = loadSession(filepath.Join(dir, filepath.Base(req.Resume)+".jsonl")); err != nil {
+		if messages, err = loadSession(filepath.Join(dir, filepath.Base(req.Resume)+".jsonl"), req.Engine); err != nil {
 			return nil, nil, err
 		}
 		if !req.Fork {
@@ -65,7 +65,7 @@ func openSession(req sdk.Request) (*session, []anthropic.MessageParam, error) {
 
 // begin rewrites the file from messages, which drops a torn last line; a fork
 // and a new session must not meet an existing file.
-func (s *session) begin(req sdk.Request, messages []anthropic.MessageParam) error {
+func (s *session) begin(req sdk.Request, messages []message) error {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	target := s.path
 	resumed := req.Resume != "" && !req.Fork
@@ -80,7 +80,7 @@ func (s *session) begin(req sdk.Request, messages []anthropic.MessageParam) erro
 	enc := json.NewEncoder(f)
 	enc.SetEscapeHTML(false)
 	for _, m := range messages {
-		err = errors.Join(err, enc.Encode(sessionLine{"message", m}))
+		err = errors.Join(err, enc.Encode(sessionLine{"message", s.engine, m}))
 	}
 	if err = errors.Join(err, f.Close()); err != nil || !resumed {
 		return err
@@ -89,11 +89,11 @@ func (s *session) begin(req sdk.Request, messages []anthropic.MessageParam) erro
 }
 
 // append saves one message.
-func (s *session) append(m anthropic.MessageParam) error {
+func (s *session) append(m message) error {
 	if s.path == "" {
 		return nil
 	}
-	line, err := json.Marshal(sessionLine{"message", m})
+	line, err := json.Marshal(sessionLine{"message", s.engine, m})
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,9 @@ func (s *session) append(m anthropic.MessageParam) error {
 	return err
 }
 
-// loadSession reads the messages up to the first line that is not whole.
-func loadSession(path string) ([]anthropic.MessageParam, error) {
+// loadSession reads the messages up to the first line that is not whole, for a
+// conversation with engine.
+func loadSession(path, engine string) ([]message, error) {
 	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &failure{event.CauseExitCode, "no session " + strings.TrimSuffix(filepath.Base(path), ".jsonl") + " in this box's HOME",
@@ -119,7 +120,7 @@ func loadSession(path string) ([]anthropic.MessageParam, error) {
 		return nil, fmt.Errorf("read the session: %w", err)
 	}
 	defer f.Close()
-	var messages []anthropic.MessageParam
+	var messages []message
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxSession)
 	for lines.Scan() {
@@ -127,9 +128,13 @@ func loadSession(path string) ([]anthropic.MessageParam, error) {
 		if json.Unmarshal(lines.Bytes(), &line) != nil {
 			break
 		}
-		if line.Type == "message" && len(line.Message.Content) > 0 {
-			messages = append(messages, line.Message)
+		if line.Type != "message" || len(line.Message.Parts) == 0 {
+			continue
 		}
+		if line.Engine != engine {
+			line.Message.unseal()
+		}
+		messages = append(messages, line.Message)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read the session: %w", err)
@@ -138,17 +143,15 @@ func loadSession(path string) ([]anthropic.MessageParam, error) {
 }
 
 // interrupted answers the tool calls that a session was killed in.
-func interrupted(messages []anthropic.MessageParam) []anthropic.ContentBlockParamUnion {
-	if len(messages) == 0 || messages[len(messages)-1].Role != anthropic.MessageParamRoleAssistant {
+func interrupted(messages []message) []part {
+	if len(messages) == 0 || messages[len(messages)-1].Role != roleAssistant {
 		return nil
 	}
-	var blocks []anthropic.ContentBlockParamUnion
-	for _, b := range messages[len(messages)-1].Content {
-		if b.OfToolUse != nil {
-			blocks = append(blocks, anthropic.NewToolResultBlock(b.OfToolUse.ID, "interrupted: it is not known how far this got", true))
-		}
+	var parts []part
+	for _, c := range messages[len(messages)-1].calls() {
+		parts = append(parts, resultPart(c, toolOutput{text: "interrupted: it is not known how far this got", isError: true}))
 	}
-	return blocks
+	return parts
 }
 
 // newUUID is a random (version 4) UUID.

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"github.com/herd-runner/herd-runner/runtimes/schema"
-	"github.com/herd-runner/herd-runner/runtimes/sdk"
 )
 
-// structured is the output the workflow asked for. The API takes only schemas
+const structuredDescription = "Give your final answer. Call it once, alone, when everything else is done. Nothing you write outside it reaches the workflow."
+
+// structured is the output the workflow asked for. The APIs take only schemas
 // of objects for a tool's input; another schema is wrapped in {"value": …}.
 type structured struct {
 	schema  *schema.Schema
@@ -60,12 +58,4 @@ func (s *structured) check(input json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	return value, nil
-}
-
-func (s *structured) param() anthropic.ToolParam {
-	return anthropic.ToolParam{
-		Name:        sdk.StructuredTool,
-		Description: param.NewOpt("Give your final answer. Call it once, alone, when everything else is done. Nothing you write outside it reaches the workflow."),
-		InputSchema: param.Override[anthropic.ToolInputSchemaParam](s.input),
-	}
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
 	"github.com/sourcegraph/conc/iter"
 
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
@@ -59,22 +57,6 @@ func chooseTools(w workspace, allowed, denied []string) []tool {
 		}
 	}
 	return chosen
-}
-
-func toolParams(tools []tool, answer *structured) []anthropic.ToolUnionParam {
-	var params []anthropic.ToolUnionParam
-	for _, t := range tools {
-		params = append(params, anthropic.ToolUnionParam{OfTool: &anthropic.ToolParam{
-			Name:        t.name,
-			Description: param.NewOpt(t.description),
-			InputSchema: param.Override[anthropic.ToolInputSchemaParam](json.RawMessage(t.schema)),
-		}})
-	}
-	if answer != nil {
-		p := answer.param()
-		params = append(params, anthropic.ToolUnionParam{OfTool: &p})
-	}
-	return params
 }
 
 // runCalls runs the calls of one turn in order; neighbours that only read run

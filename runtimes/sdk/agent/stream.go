@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+const (
+	// maxEvent bounds one event of a stream in bytes.
+	maxEvent = 64 << 20
+	// maxErrorBody bounds what is read of an error in bytes.
+	maxErrorBody = 64 << 10
+)
+
+// postEvents sends body as JSON and calls event with the data of each
+// server-sent event of the answer; alive is called for each line. An answer
+// that is no success is what fail makes of it. The data is good until event
+// returns.
+//
+// OpenAI and Gemini are asked so, and not through their SDKs: of their APIs this
+// is the one request that the loop needs, and linked in, openai-go v3 adds 29 MB
+// to a binary of 29 MB and google.golang.org/genai (with gRPC and the cloud's
+// logins) 11 MB, in every box.
+func postEvents(ctx context.Context, address string, header http.Header, body any, fail func(status int, header http.Header, data []byte) *apiFailure, alive func(), event func(data []byte) error) error {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode the request: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(encoded))
+	if err != nil {
+		return err
+	}
+	req.Header = header
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what came is what is said
+		return fail(resp.StatusCode, resp.Header, data)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxEvent)
+	for lines.Scan() {
+		alive()
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+		if !ok {
+			continue
+		}
+		if err := event(bytes.TrimSpace(data)); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
