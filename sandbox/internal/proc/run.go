@@ -17,6 +17,9 @@ const (
 	outputDelay = 200 * time.Millisecond
 	// killDelay bounds the wait for the end of a killed process.
 	killDelay = 10 * time.Second
+	// maxUnsettled bounds how often a look for what is left is repeated because
+	// some process ended during it: on a busy machine one always does.
+	maxUnsettled = 5
 )
 
 // Run runs one process to its end; see sandbox.Box.Exec. dir is used where
@@ -168,13 +171,16 @@ stop:
 		}
 	}
 	deadline := time.Now().Add(killDelay)
-	sids := map[int]bool{r.pid: true}
+	sids, unsettled := map[int]bool{r.pid: true}, 0
 	for pause := time.Millisecond; ; pause = min(pause*2, 50*time.Millisecond) {
 		if alive {
 			_ = syscall.Kill(-r.pid, syscall.SIGKILL)
 		}
-		left := t.killTree(r, alive, sids)
-		if !alive && !left {
+		left, settled := t.killTree(r, alive, sids)
+		if !settled {
+			unsettled++
+		}
+		if !alive && !left && (settled || unsettled > maxUnsettled) {
 			return w, true, nil
 		}
 		if time.Now().After(deadline) {

@@ -46,24 +46,29 @@ func readStat(pid int) (s stat, ok bool) {
 	return s, true
 }
 
-func scan() map[int]stat {
+// scan looks at every process. settled is false where one of them ended
+// meanwhile: what it started just before is not among them.
+func scan() (all map[int]stat, settled bool) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil
+		return nil, true
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	all := make(map[int]stat, len(names))
+	all, settled = make(map[int]stat, len(names)), true
 	for _, n := range names {
 		pid, err := strconv.Atoi(n)
 		if err != nil {
 			continue
 		}
-		if s, ok := readStat(pid); ok {
-			all[pid] = s
+		s, ok := readStat(pid)
+		if !ok {
+			settled = false
+			continue
 		}
+		all[pid] = s
 	}
-	return all
+	return all, settled
 }
 
 // adopted lists our children that we did not start: processes that lost their
@@ -76,7 +81,8 @@ func (t *Table) adopted() map[int]stat {
 	// Orphans go to the thread group's leader, so its list is enough.
 	b, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(self) + "/children")
 	if err != nil {
-		for pid, s := range scan() {
+		all, _ := scan()
+		for pid, s := range all {
 			if s.ppid == self && s.sid != own {
 				out[pid] = s
 			}
@@ -114,27 +120,32 @@ func (t *Table) Reap() map[int]stat {
 	return alive
 }
 
-// killTree kills what belongs to r and reports whether anything was alive.
-// sids are the sessions seen to be r's; it grows from call to call, so that
+// killTree kills what belongs to r and reports whether anything was alive, and
+// whether the look missed nothing (see scan). sids are the sessions seen to be r's; it grows from call to call, so that
 // what is adopted between two looks is known again.
-func (t *Table) killTree(r *root, rootAlive bool, sids map[int]bool) bool {
-	orphans := t.Reap()
-	all := scan()
+func (t *Table) killTree(r *root, rootAlive bool, sids map[int]bool) (left, settled bool) {
+	t.Reap()
+	// One look for everything: between two, what has its parent or its session
+	// still is what has fled already.
+	all, settled := scan()
+	self := os.Getpid()
+	own, _ := unix.Getsid(0)
 	victims := map[int]bool{}
 	if rootAlive {
 		victims[r.pid] = true
 	}
 	for pid, s := range all {
-		if sids[s.sid] {
+		adopted := s.ppid == self && s.sid != own
+		if sids[s.sid] || adopted && t.sessionOwner(s.sid) == nil && t.fledFrom(r, pid) {
 			victims[pid] = true
 		}
 	}
-	for pid, s := range orphans {
-		if t.sessionOwner(s.sid) == nil && t.fledFrom(r, pid) {
-			victims[pid] = true
-		}
+	left = killDescendants(all, victims, sids)
+	for pid := range victims {
+		// It may have ended during the look.
+		settled = settled && !all[pid].zombie
 	}
-	return killDescendants(all, victims, sids)
+	return left, settled
 }
 
 // killLeft kills what the closing group left and reports whether anything was
@@ -152,7 +163,8 @@ func (g *Group) killLeft() bool {
 		return false
 	}
 	sids := map[int]bool{}
-	left := killDescendants(scan(), victims, sids)
+	all, _ := scan()
+	left := killDescendants(all, victims, sids)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for sid := range sids {

@@ -15,8 +15,8 @@ func becomeSubreaper() error { return nil }
 // Reap has nothing to do where nothing is adopted.
 func (t *Table) Reap() map[int]struct{} { return nil }
 
-func (t *Table) killTree(r *root, _ bool, _ map[int]bool) bool {
-	return syscall.Kill(-r.pid, syscall.SIGKILL) == nil
+func (t *Table) killTree(r *root, _ bool, _ map[int]bool) (left, settled bool) {
+	return syscall.Kill(-r.pid, syscall.SIGKILL) == nil, true
 }
 
 // noteLeft remembers the group of r if something in it outlived r; its number
