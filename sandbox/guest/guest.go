@@ -1,7 +1,7 @@
 // Package guest is what runs inside a box as process 1: it starts processes
 // for the runner, reaps, ends whole trees, and carries connections to the
-// gateway and the egress proxy. The runner's side of the tunnel is package tunnel. Its imports are
-// few: it is started with every box.
+// gateway and the egress proxy. The runner's side of the tunnel is package
+// tunnel. Its imports are few: it is started with every box.
 package guest
 
 import (
@@ -35,11 +35,34 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "guest: unknown argument %q\n", args[0])
 		return 2
 	}
+	reserveThreads()
 	if err := serve(stdio{os.Stdin, os.Stdout}, around); err != nil {
 		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
 		return 1
 	}
 	return 0
+}
+
+// reservedThreads are more than a guest with a few processes has been seen to
+// use. They count against the box's pids limit.
+const reservedThreads = 12
+
+// reserveThreads makes threads that the Go runtime keeps for later: in a box whose
+// pids limit is used up it could make none, and would die of that.
+func reserveThreads() {
+	var made sync.WaitGroup
+	release := make(chan struct{})
+	for range reservedThreads {
+		made.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			made.Done()
+			<-release
+		}()
+	}
+	made.Wait()
+	close(release)
 }
 
 type stdio struct {
