@@ -138,7 +138,7 @@ func TestReusedBoxes(t *testing.T) {
 
 	// Another spec is another box; the old one goes.
 	again.Memory = 128 << 20
-	three, out := use(t, b, again, "cat /home/h; ls /r")
+	three, out := use(t, b, again, "cat /home/h; ls /r 2>&1")
 	if three.Reused || three.ID == one.ID || !strings.HasPrefix(out, "h\n") || !strings.Contains(out, "No such file") {
 		t.Errorf("got %+v, %q", three, out)
 	}
