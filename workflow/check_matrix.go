@@ -1,5 +1,7 @@
 package workflow
 
+import "fmt"
+
 // checkMatrices spells out the matrices that are known before the run, and
 // looks at the known parts of the others.
 func (c *checker) checkMatrices() {
@@ -8,17 +10,18 @@ func (c *checker) checkMatrices() {
 			continue
 		}
 		m := job.Strategy.Matrix
-		if isStatic(m) {
-			v, err := staticEval(m)
-			if err == nil {
-				_, _, err = combine(v)
-			}
-			if err != nil {
-				c.matrixError(matrixProblem(m, err))
-			}
+		before := len(c.problems)
+		c.checkPartialMatrix(m)
+		if len(c.problems) > before || !isStatic(m) {
 			continue
 		}
-		c.checkPartialMatrix(m)
+		v, err := staticEval(m)
+		if err == nil {
+			_, _, err = combine(v)
+		}
+		if err != nil {
+			c.matrixError(matrixProblem(m, err))
+		}
 	}
 }
 
@@ -28,7 +31,7 @@ func (c *checker) checkPartialMatrix(m *Value) {
 		switch {
 		case e.Key.template() != nil || e.Value.Kind == Scalar && e.Value.template() != nil:
 		case e.Value.Kind != Sequence:
-			c.errorf(e.Value, "matrix", "write a list", "matrix `%s` must be a list, found %s", e.Key.Text, describe(e.Value))
+			c.errorf(e.Value, "matrix", fmt.Sprintf("write a list, for example `%s: [a, b]`", e.Key.Text), "matrix vector %q must be a list, found %s", e.Key.Text, describe(e.Value))
 		case len(e.Value.Items) == 0 && e.Key.Text != "include" && e.Key.Text != "exclude":
 			c.errorf(e.Key, "matrix", "give it at least one value", "matrix vector %q has no values", e.Key.Text)
 		case e.Key.Text == "exclude" && known:
