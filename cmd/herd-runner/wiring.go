@@ -36,6 +36,8 @@ func newFactory() (*runtimes.Factory, error) {
 type backends struct {
 	app *App
 	pin func(ref string) (docker.Pin, error) // nil: images are taken as they are
+	// expected is about how many boxes a run will start.
+	expected int
 
 	noticeMu sync.Mutex
 	notice   func(msg string) // nil: stderr, as long as there is no run
@@ -55,7 +57,7 @@ func (b *backends) get(ctx context.Context, onHost bool) (sandbox.Backend, error
 		return b.host, nil
 	}
 	if b.docker == nil {
-		backend, err := b.app.connectDocker(ctx, docker.Options{Pin: b.pin, Notice: b.say})
+		backend, err := b.app.connectDocker(ctx, docker.Options{Pin: b.pin, Notice: b.say, Boxes: b.expected})
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,9 @@ func (e *UnknownRuleError) Hint() string {
 // at an address that is not of the internet.
 const privatePrefix = "network-private:"
 
-var hostPattern = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?$|^\[[0-9a-fA-F:.]+\]$`)
+const maxHost = 255 // characters of a name in DNS, with "*."
+
+var hostPattern = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$|^\[[0-9a-fA-F:.]+\]$`)
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -65,7 +67,7 @@ func parseRule(word string) (string, error) {
 		return volumeRule(path, mode == "ro"), nil
 	}
 	if host, ok := strings.CutPrefix(word, privatePrefix); ok {
-		if !hostPattern.MatchString(host) {
+		if len(host) > maxHost || !hostPattern.MatchString(host) {
 			return "", &UnknownRuleError{word, "expected a host without a port, as in network-private:registry.corp.example, network-private:*.corp.example or network-private:10.0.0.5"}
 		}
 		return strings.ToLower(word), nil

@@ -322,11 +322,26 @@ func (x *box) Close(ctx context.Context) error {
 		if x.spec.Keep {
 			x.err = x.backend.keep(ctx, x)
 		} else {
+			if x.client != nil {
+				x.backend.awaitEnd(ctx, x.id)
+			}
 			x.err = x.backend.remove(ctx, x.id)
 		}
 		x.gone(x.err == nil && !x.spec.Keep)
 	})
 	return x.err
+}
+
+// awaitEnd waits for a container whose guest was told to exit, at most endTimeout:
+// to have it removed while it runs costs the engine a kill of its own.
+func (b *Backend) awaitEnd(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	ended, failed := b.api.ContainerWait(ctx, id, container.WaitConditionNotRunning)
+	select {
+	case <-ended:
+	case <-failed: // it is removed all the same
+	}
 }
 
 // discard removes what a failed start has made.

@@ -20,6 +20,7 @@ import (
 const (
 	callTimeout  = 30 * time.Second // one call to the engine
 	startTimeout = 60 * time.Second // create, start and greet
+	endTimeout   = 2 * time.Second  // a guest's exit, once told
 	// maxStarts is how many boxes are started at the same time; more buys
 	// nothing, the engine is the bottleneck.
 	maxStarts = 4
@@ -36,6 +37,8 @@ type Options struct {
 	// where DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say so) or ssh://; empty: the
 	// default.
 	Host string
+	// Boxes is about how many boxes will be started; 0: not known.
+	Boxes int
 	// Look leaves alone what dead runners have left: it is to be looked at.
 	Look bool
 	// LoginDir is where config.json has the user's logins to registries, as the

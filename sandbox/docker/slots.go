@@ -22,9 +22,12 @@ func (s *slot) id() string {
 	return s.container
 }
 
+// manyBoxes is how many boxes to come make slots pay from the first box on.
+const manyBoxes = 4 * maxStarts
+
 // slots are the idle containers of one backend. A slot pays from its second
-// box on, so the first boxes get a network of their own; once boxes follow
-// each other, slots are made.
+// box on: unless many are to come the first boxes get a network of their own,
+// and slots are made once boxes follow each other.
 type slots struct {
 	mu     sync.Mutex
 	free   []*slot
@@ -43,7 +46,7 @@ func (s *slots) take(ctx context.Context, b *Backend, image string) (*slot, erro
 		s.mu.Unlock()
 		return got, nil
 	}
-	worth := s.ended > 0 && !s.closed
+	worth := (s.ended > 0 || b.opts.Boxes >= manyBoxes) && !s.closed
 	s.mu.Unlock()
 	if !worth {
 		return nil, nil
