@@ -316,6 +316,31 @@ func TestPullOfARun(t *testing.T) {
 	m.wantNothingLeft(t, dir)
 }
 
+// TestPullAtEveryLevel: DOCKER-11 for docker.pull, which shows in what a run does
+// about an image that is not there, and about one that is.
+func TestPullAtEveryLevel(t *testing.T) {
+	m := newMachine(t)
+	r := newRegistry(t, m.engine)
+	const busybox = "herd-test/busybox:1"
+	if !r.there(t, busybox) {
+		t.Fatalf("%s is made by: go test ./sandbox/docker", busybox)
+	}
+	ref, _ := r.push(t, busybox, "level:1")
+	m.logIn(t, auths(r.host, readerPassword))
+	dir := newProject(t, map[string]string{"README.md": "a project\n"})
+	flow := func(job, step string) string {
+		return fmt.Sprintf("on: workflow_dispatch\ndefaults: {docker: {image: %q, pull: never}}\njobs: {a: {%s steps: [{id: s, run: echo in the box%s}]}}\n", ref, job, step)
+	}
+	m.run(t, dir, flow("", "")).wantCode(t, 3).wantSaid(t, "the engine has no image")
+	m.run(t, dir, flow("docker: {pull: missing},", ", docker: {pull: never}")).wantCode(t, 3).wantSaid(t, "the engine has no image")
+	m.run(t, dir, flow("docker: {pull: missing},", "")).wantCode(t, 0).wantSaid(t, "pulling "+ref)
+	if got := m.run(t, dir, flow("docker: {pull: missing},", "")).wantCode(t, 0); strings.Contains(got.stderr+got.stdout, "pulling "+ref) {
+		t.Errorf("missing pulls what is there:\n%s", got.stdout)
+	}
+	m.run(t, dir, flow("", ", docker: {pull: always}")).wantCode(t, 0).wantSaid(t, "pulling "+ref)
+	m.wantNothingLeft(t, dir)
+}
+
 // FR-013: what a run says of an agent image that is not there, and that --build
 // makes it: here a build script's own words show that it was started.
 func TestRunBuilds(t *testing.T) {

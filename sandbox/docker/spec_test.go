@@ -154,6 +154,12 @@ func TestWeakened(t *testing.T) {
 	if r, got := good(); len(weakened(r, got)) != 0 {
 		t.Errorf("the same is called weaker: %v", weakened(r, got))
 	}
+	r, got := good()
+	r.Host.Privileged, got.HostConfig.Privileged = true, true
+	got.HostConfig.SecurityOpt = append(got.HostConfig.SecurityOpt, "label=disable")
+	if bad := weakened(r, got); len(bad) != 0 {
+		t.Errorf("privileged, and so without SELinux: %v", bad)
+	}
 	if r, _ := good(); len(weakened(r, container.InspectResponse{})) == 0 {
 		t.Error("an empty answer passed")
 	}
@@ -163,6 +169,9 @@ func TestWeakened(t *testing.T) {
 		"read-only root":       func(g *container.InspectResponse) { g.HostConfig.ReadonlyRootfs = false },
 		"dropped capabilities": func(g *container.InspectResponse) { g.HostConfig.CapDrop = nil },
 		"added capabilities":   func(g *container.InspectResponse) { g.HostConfig.CapAdd = []string{"SYS_ADMIN"} },
+		"security options is l": func(g *container.InspectResponse) {
+			g.HostConfig.SecurityOpt = append(g.HostConfig.SecurityOpt, "label=disable")
+		},
 		"security options":     func(g *container.InspectResponse) { g.HostConfig.SecurityOpt = []string{"seccomp=unconfined"} },
 		"memory":               func(g *container.InspectResponse) { g.HostConfig.Memory = 0 },
 		"memory and swap":      func(g *container.InspectResponse) { g.HostConfig.MemorySwap = -1 },

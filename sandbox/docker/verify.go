@@ -28,7 +28,11 @@ func weakened(asked request, got container.InspectResponse) []string {
 	differ("read-only root", a.ReadonlyRootfs, h.ReadonlyRootfs)
 	differ("dropped capabilities", sorted(a.CapDrop), sorted(h.CapDrop))
 	differ("added capabilities", sorted(a.CapAdd), sorted(h.CapAdd))
-	differ("security options", sorted(a.SecurityOpt), sorted(h.SecurityOpt))
+	options := h.SecurityOpt
+	if a.Privileged { // then the engine itself says that SELinux plays no part
+		options = slices.DeleteFunc(slices.Clone(options), func(o string) bool { return o == "label=disable" || o == "label:disable" })
+	}
+	differ("security options", sorted(a.SecurityOpt), sorted(options))
 	differ("memory", a.Memory, h.Memory)
 	differ("memory and swap", a.MemorySwap, h.MemorySwap)
 	differ("pids limit", deref(a.PidsLimit), deref(h.PidsLimit))
