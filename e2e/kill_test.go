@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -129,5 +133,86 @@ func (e engine) awaitEnd(t *testing.T, id string) {
 	case <-ended:
 	case err := <-failed:
 		t.Fatalf("container %s does not end: %v", id[:12], err)
+	}
+}
+
+// THREATS 13, FR-009: when the engine dies in mid-run the run ends by itself and
+// says why, its record is whole, and the first start after the engine is back
+// leaves nothing of it.
+func TestTheEngineDies(t *testing.T) {
+	t.Parallel()
+	e := newOwnEngine(t, busyboxImage)
+	m := e.machine()
+	dir := newProject(t, nil)
+	p := m.startRun(t, dir, `
+on: workflow_dispatch
+defaults: {docker: {image: `+busyboxImage+`, network: none, memory: 64m}}
+jobs:
+  before:
+    steps:
+      - {id: work, run: echo over}
+  during:
+    needs: before
+    steps:
+      - {id: work, run: "(setsid sleep 4321.5 &) ; echo begun; sleep 4321.5"}
+  after:
+    needs: during
+    steps:
+      - {id: work, run: echo never}
+`)
+	p.awaitOutput("begun")
+	e.kill()
+	r := p.wait().wantCode(t, 3)
+	got := r.step(t, "during", "work")
+	if got.Cause != event.CauseInfrastructure || !strings.Contains(got.Message, e.host()+" is gone") || !strings.Contains(got.Hint, "start it") {
+		t.Errorf("cause %q, message %q, hint %q; want %q and a word of the engine", got.Cause, got.Message, got.Hint, event.CauseInfrastructure)
+	}
+	wantJournal(t, dir, r)
+
+	e.start()
+	m.run(t, dir, "on: workflow_dispatch\njobs: {a: {steps: [{run: 'true', docker: "+busyboxImage+"}]}}\n").wantCode(t, 0)
+	for _, c := range m.engine.boxes(t, m.state) {
+		t.Errorf("left on the engine: %s %s %v", c.ID[:12], c.State, c.Labels)
+	}
+	if left := processesNaming(t, "4321.5"); len(left) > 0 {
+		t.Errorf("left running: %v", left)
+	}
+}
+
+// wantJournal holds the record of a run against what the run has told: it can be
+// read to its end, in order, and every end of a step that was told is in it.
+func wantJournal(t *testing.T, dir string, r result) {
+	t.Helper()
+	if len(r.events) == 0 {
+		return // it was killed before it said a word
+	}
+	id := r.runID(t)
+	f, err := os.Open(filepath.Join(dir, ".herd/runs", id, "journal.jsonl"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	recorded := map[string]bool{}
+	lines := bufio.NewReader(f)
+	for seq := int64(1); ; seq++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break // what is cut short at the end was being written
+		}
+		var e event.Event
+		if err := json.Unmarshal(line, &e); err != nil || e.Seq != seq {
+			t.Errorf("run %s: record %d has seq %d: %v", id, seq, e.Seq, err)
+			return
+		}
+		recorded[string(e.Type)+e.Job+"/"+e.Step] = true
+	}
+	for _, e := range r.events {
+		switch e.Type {
+		case event.StepFinished, event.JobFinished, event.RunFinished:
+			if !recorded[string(e.Type)+e.Job+"/"+e.Step] {
+				t.Errorf("run %s: %s of %s/%s was told and is not in the record", id, e.Type, e.Job, e.Step)
+			}
+		}
 	}
 }

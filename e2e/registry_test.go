@@ -259,11 +259,10 @@ printf '{"ServerURL":"%s","Username":"reader","Secret":"` + readerPassword + `"}
 func TestPullOfARun(t *testing.T) {
 	m := newMachine(t)
 	r := newRegistry(t, m.engine)
-	const busybox = "herd-test/busybox:1"
-	if !r.there(t, busybox) {
-		t.Fatalf("%s is made by: go test ./sandbox/docker", busybox)
+	if !r.there(t, busyboxImage) {
+		t.Fatalf("%s is made by: go test ./sandbox/docker", busyboxImage)
 	}
-	ref, digest := r.push(t, busybox, "tool:1")
+	ref, digest := r.push(t, busyboxImage, "tool:1")
 	m.logIn(t, auths(r.host, readerPassword))
 	dir := newProject(t, map[string]string{"README.md": "a project\n"})
 	box := func(got result) string {
@@ -305,14 +304,14 @@ func TestPullOfARun(t *testing.T) {
 	if want := r.host + "/tool@" + newDigest; got.code == 0 || box(got) != want {
 		t.Errorf("exit %d, the box is of %s, want %s\n%s", got.code, box(got), want, got.stderr)
 	}
-	m.run(t, dir, stepIn(busybox, ""), "--locked").wantCode(t, 2).wantSaid(t, "is not in herd.lock", "herd-runner image lock "+busybox, "flow.yml:7:")
-	m.call(t, "image", "lock", "-C", dir, busybox, "herd-runner/agent").wantCode(t, 0).wantSaid(t, "io.herd-runner.agent.inputs=", "id sha256:")
-	m.run(t, dir, stepIn(busybox, ""), "--locked").wantCode(t, 0)
+	m.run(t, dir, stepIn(busyboxImage, ""), "--locked").wantCode(t, 2).wantSaid(t, "is not in herd.lock", "herd-runner image lock "+busyboxImage, "flow.yml:7:")
+	m.call(t, "image", "lock", "-C", dir, busyboxImage, "herd-runner/agent").wantCode(t, 0).wantSaid(t, "io.herd-runner.agent.inputs=", "id sha256:")
+	m.run(t, dir, stepIn(busyboxImage, ""), "--locked").wantCode(t, 0)
 	lock := read(t, filepath.Join(dir, "herd.lock"))
 	write(t, filepath.Join(dir, "herd.lock"), strings.Replace(lock, `"id": "sha256:`, `"id": "sha256:0`, 1))
-	m.run(t, dir, stepIn(busybox, ""), "--locked").wantCode(t, 2).wantSaid(t, "it must be", "herd-runner image lock "+busybox)
+	m.run(t, dir, stepIn(busyboxImage, ""), "--locked").wantCode(t, 2).wantSaid(t, "it must be", "herd-runner image lock "+busyboxImage)
 	write(t, filepath.Join(dir, "herd.lock"), lock+"{}")
-	m.run(t, dir, stepIn(busybox, ""), "--locked").wantCode(t, 2).wantSaid(t, "herd.lock", "write it anew")
+	m.run(t, dir, stepIn(busyboxImage, ""), "--locked").wantCode(t, 2).wantSaid(t, "herd.lock", "write it anew")
 	m.wantNothingLeft(t, dir)
 }
 

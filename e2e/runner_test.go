@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -372,17 +373,18 @@ func (m *machine) wantNothingLeft(t *testing.T, dir string) {
 
 // processesNaming are the processes of this machine with text in their command
 // line, boxes' included.
-func processesNaming(t *testing.T, text string) []string {
+func processesNaming(t *testing.T, text string) map[int]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var found []string
+	found := map[int]string{}
 	for _, file := range files {
 		line, err := os.ReadFile(file)
 		if err == nil && bytes.Contains(line, []byte(text)) {
-			found = append(found, file+": "+strings.ReplaceAll(string(line), "\x00", " "))
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			found[pid] = strings.ReplaceAll(string(line), "\x00", " ")
 		}
 	}
 	return found

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
 
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/sandbox/internal/tunnel"
@@ -266,6 +267,9 @@ func (x *box) whyEnded(ctx context.Context, err error) *sandbox.Error {
 	}
 	got, ierr := x.settled(ctx)
 	switch {
+	case client.IsErrConnectionFailed(ierr):
+		x.cause.Err = fmt.Errorf("the engine at %s is gone, and the box with it: %w", x.backend.address, x.cause.Err)
+		x.cause.Advice = "see why it ended (its log, or journalctl -u docker) and start it; the next run removes what this one had to leave"
 	case ierr != nil:
 		x.cause.Err = fmt.Errorf("%w (the container can not be inspected: %w)", x.cause.Err, ierr)
 	case got.OOMKilled && !got.Running:
