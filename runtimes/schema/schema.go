@@ -1,94 +1,84 @@
 // Package schema checks an agent's structured output against the JSON Schema
 // the workflow gave. The runner never takes an agent's word for it: every
 // runtime's decoder validates here, on the runner's side.
-//
-// It is our own and no library, because of three needs together: the runner and
-// the guest in every box pay for what a package sets up when they start; what
-// does not fit goes to a model that has one chance to mend it, so all of it is
-// said, with its place in the document; and the schema and the document may
-// both be hostile, so every check is bounded.
-//
-// Known are the drafts 4 to 2020-12, without keywords that need other documents
-// or notes of what was looked at: $dynamicRef, $recursiveRef, unevaluatedItems
-// and unevaluatedProperties are refused. format is a note and not checked.
 package schema
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-const (
-	// MaxSize is the largest schema in bytes. An argument of a Linux process can
-	// not be longer than 128 KiB.
-	MaxSize = 96 << 10
-
-	// maxText bounds what an error says, in bytes.
-	maxText = 600
-)
+// MaxSize is the largest schema in bytes. An argument of a Linux process can
+// not be longer than 128 KiB.
+const MaxSize = 96 << 10
 
 // Schema is a compiled JSON Schema, safe for concurrent use.
-type Schema struct{ root *node }
+type Schema struct {
+	compiled *jsonschema.Schema
+}
+
+// noLoader refuses every $ref that leaves the schema: a workflow file must not
+// make the runner read files or fetch addresses.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("$ref to %q: only references inside the schema (#/$defs/…) are followed", url)
+}
 
 // Compile reads a JSON Schema (draft 2020-12 where it does not say).
 func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > MaxSize {
 		return nil, fmt.Errorf("the schema is %d bytes: expected at most %d", len(raw), MaxSize)
 	}
-	doc, err := decode(raw)
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return nil, err
-	}
-	object, ok := doc.(map[string]any)
-	if !ok {
-		return nil, errors.New("expected an object such as {type: object, properties: {…}}")
-	}
-	root, err := compile(object)
-	if err != nil {
-		return nil, fmt.Errorf("not a JSON Schema: %s", cut(err.Error()))
-	}
-	return &Schema{root}, nil
-}
-
-// Validate reports all that is not what the schema asks for, each with the JSON
-// pointer of its place, in one line of at most some 600 bytes.
-func (s *Schema) Validate(doc []byte) error {
-	v, err := decode(doc)
-	if err != nil {
-		return err
-	}
-	c := &check{left: maxSteps}
-	s.root.check(c, v, nil)
-	if c.left < 0 {
-		return fmt.Errorf("checking takes more than %d steps: make the schema or the answer simpler", maxSteps)
-	}
-	if len(c.problems) == 0 {
-		return nil
-	}
-	return errors.New(cut(strings.Join(c.problems, "; ")))
-}
-
-// decode reads one JSON value. Numbers keep all their digits.
-func decode(raw []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("not JSON: more follows after its end")
+	if _, ok := doc.(map[string]any); !ok {
+		return nil, errors.New("expected an object such as {type: object, properties: {…}}")
 	}
-	return v, nil
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	const name = "output-schema.json"
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	compiled, err := c.Compile(name)
+	if err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %s", oneLine(err))
+	}
+	return &Schema{compiled: compiled}, nil
 }
 
-func cut(text string) string {
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+// Validate reports where doc is not what the schema asks for.
+func (s *Schema) Validate(doc []byte) error {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
+	if err != nil {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	if err := s.compiled.Validate(v); err != nil {
+		return errors.New(oneLine(err))
+	}
+	return nil
+}
+
+// oneLine drops the library's headline and joins its list of places.
+func oneLine(err error) string {
+	var places []string
+	for i, line := range strings.Split(err.Error(), "\n") {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "- ")
+		if line == "" || i == 0 && strings.HasPrefix(line, "jsonschema validation failed") {
+			continue
+		}
+		places = append(places, strings.TrimPrefix(line, "at '': "))
+	}
+	text := strings.Join(places, "; ")
+	if len(text) > 600 {
+		text = text[:600] + "…"
 	}
 	return text
 }
