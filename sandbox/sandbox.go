@@ -168,6 +168,11 @@ type Process struct {
 	Files []File
 	// Collect are files to read after the end; missing ones are left out.
 	Collect []Collect
+	// Follow are files to read while the process runs, as they grow. Followed
+	// gets what is written to them after its start, all of it before Exec
+	// returns. It is called from one goroutine and must not retain Data.
+	Follow   []Follow
+	Followed func(Followed)
 	// Stop is how the process is asked to end when ctx is done; a KILL of
 	// the whole tree always follows. Empty: KILL at once.
 	Stop []StopStage
@@ -190,6 +195,36 @@ type Collect struct {
 	Path  string
 	Limit int64
 }
+
+// Follow names files that grow. Links are not followed, and what is no regular
+// file is left out. What the files may hold is bounded: see Followed.Cut.
+type Follow struct {
+	// Root is a directory, absolute in the box. Pattern is below it: names
+	// separated by "/", each as for path.Match, the last one of a file. Neither
+	// has to be there at the start.
+	Root, Pattern string
+	// Whole also wants what such a file held before the process started.
+	Whole bool
+}
+
+// Followed is a piece of a followed file.
+type Followed struct {
+	// Of is the index of the Follow that names the file, File the file's number:
+	// one that was replaced has a new one.
+	Of, File int
+	// Fresh: the file begins anew with Data, what was read of it is void.
+	Fresh bool
+	Data  []byte
+	// Cut: no more is read of any file, they hold more than is worth reading.
+	// Data is empty, Of and File say nothing.
+	Cut bool
+}
+
+// The bounds of what is followed for one process.
+const (
+	MaxFollowedFiles = 256
+	MaxFollowedBytes = 256 << 20
+)
 
 // StopStage sends a signal and waits for the process to end.
 type StopStage struct {

@@ -105,6 +105,12 @@ func spec(start wire.Start, r *wire.Reader, out io.Writer, kill <-chan struct{})
 	for _, c := range start.Collect {
 		p.Collect = append(p.Collect, sandbox.Collect{Path: c.Path, Limit: c.Limit})
 	}
+	for _, f := range start.Follow {
+		p.Follow = append(p.Follow, sandbox.Follow{Root: f.Root, Pattern: f.Pattern, Whole: f.Whole})
+	}
+	p.Followed = func(f sandbox.Followed) {
+		_ = wire.Write(out, wire.FrameFollowed, wire.Followed{Of: uint32(f.Of), File: uint32(f.File), Fresh: f.Fresh, Cut: f.Cut, Data: f.Data}.Encode())
+	}
 	for _, st := range start.Stop {
 		p.Stop = append(p.Stop, sandbox.StopStage{Signal: st.Signal, Grace: st.Grace})
 	}

@@ -42,7 +42,7 @@ type test struct {
 func Run(t *testing.T, s Subject) {
 	t.Helper()
 	known := map[string]bool{}
-	for _, group := range [][]test{exitTests, streamTests, fileTests, stopTests, boxTests, limitTests} {
+	for _, group := range [][]test{exitTests, streamTests, fileTests, followTests, stopTests, boxTests, limitTests} {
 		for _, tc := range group {
 			known[tc.name] = true
 			t.Run(tc.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/herd-runner/herd-runner/sandbox"
+	"github.com/herd-runner/herd-runner/sandbox/internal/follow"
 )
 
 const (
@@ -43,6 +44,10 @@ func (g *Group) Run(ctx context.Context, p sandbox.Process, dir string) (sandbox
 	}
 	if err := WriteFiles(p.Files); err != nil {
 		return sandbox.Exit{}, fail(sandbox.KindExec, "write file", err)
+	}
+	if len(p.Follow) > 0 && p.Followed != nil {
+		followed := follow.New(p.Follow, p.Followed)
+		defer followed.Stop()
 	}
 	r, proc, outs, err := g.start(p)
 	if err != nil {

@@ -86,6 +86,11 @@ func start(id uint64, p sandbox.Process, dir string) wire.Start {
 	for _, c := range p.Collect {
 		s.Collect = append(s.Collect, wire.Collect{Path: c.Path, Limit: limitOf(c)})
 	}
+	if p.Followed != nil {
+		for _, f := range p.Follow {
+			s.Follow = append(s.Follow, wire.Follow{Root: f.Root, Pattern: f.Pattern, Whole: f.Whole})
+		}
+	}
 	for _, st := range p.Stop {
 		s.Stop = append(s.Stop, wire.Stage{Signal: st.Signal, Grace: st.Grace})
 	}
@@ -133,7 +138,7 @@ func sendStdin(stream *yamux.Stream, in io.Reader) {
 // allowed bounds what a guest may send on a process's stream.
 func allowed(kind byte) int {
 	switch kind {
-	case wire.FrameStdout, wire.FrameStderr, wire.FrameCollected:
+	case wire.FrameStdout, wire.FrameStderr, wire.FrameCollected, wire.FrameFollowed:
 		return wire.MaxData
 	case wire.FrameExit, wire.FrameFailed:
 		return wire.MaxMessage
@@ -144,6 +149,7 @@ func allowed(kind byte) int {
 func (c *Client) receive(stream *yamux.Stream, p sandbox.Process) (sandbox.Exit, error) {
 	r := wire.NewReader(stream)
 	got := collection{wanted: p.Collect}
+	followed := followed{of: len(p.Follow), give: p.Followed}
 	stdout, stderr := p.Stdout, p.Stderr
 	for {
 		kind, b, err := r.Next(allowed)
@@ -164,6 +170,10 @@ func (c *Client) receive(stream *yamux.Stream, p sandbox.Process) (sandbox.Exit,
 		case wire.FrameCollected:
 			if err := got.add(b); err != nil {
 				return sandbox.Exit{}, fail(sandbox.KindBox, "collect files", c.breakOff(err))
+			}
+		case wire.FrameFollowed:
+			if err := followed.add(b); err != nil {
+				return sandbox.Exit{}, fail(sandbox.KindBox, "follow files", c.breakOff(err))
 			}
 		case wire.FrameExit:
 			var w wire.Exit
@@ -245,6 +255,25 @@ func (c *Client) ended(op string, err error) error {
 		return fail(sandbox.KindBox, op, broken)
 	}
 	return fail(sandbox.KindBox, op, fmt.Errorf("the box ended: %w", err))
+}
+
+// followed hands on pieces of followed files within the bounds there are.
+type followed struct {
+	of    int
+	give  func(sandbox.Followed)
+	total int
+}
+
+func (f *followed) add(b []byte) error {
+	p, err := wire.DecodeFollowed(b)
+	if err != nil {
+		return err
+	}
+	if f.total += len(p.Data); f.give == nil || int64(p.Of) >= int64(f.of) || p.File >= sandbox.MaxFollowedFiles || f.total > sandbox.MaxFollowedBytes {
+		return fmt.Errorf("%d bytes of followed file %d of pattern %d, where %d are followed", len(p.Data), p.File, p.Of, f.of)
+	}
+	f.give(sandbox.Followed{Of: int(p.Of), File: int(p.File), Fresh: p.Fresh, Cut: p.Cut, Data: p.Data})
+	return nil
 }
 
 // collection gathers collected files within the limits that were asked.

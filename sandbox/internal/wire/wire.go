@@ -19,7 +19,7 @@ import (
 )
 
 // Version is what both sides must speak.
-const Version = 1
+const Version = 2
 
 // The kinds of streams.
 const (
@@ -41,11 +41,12 @@ const (
 	FrameStdin
 	FrameStdinEnd
 	// Guest to runner on a process's stream: outputs, what was collected
-	// (4 bytes index into Start.Collect, 1 byte cut or not, data), and at
-	// last one of Exit and Failed.
+	// (4 bytes index into Start.Collect, 1 byte cut or not, data), what was
+	// followed (Followed), and at last one of Exit and Failed.
 	FrameStdout
 	FrameStderr
 	FrameCollected
+	FrameFollowed
 	FrameExit
 	FrameFailed
 )
@@ -91,6 +92,7 @@ type Start struct {
 	Stdout, Stderr bool
 	Files          []File
 	Collect        []Collect
+	Follow         []Follow `json:",omitempty"`
 	Stop           []Stage
 }
 
@@ -105,6 +107,12 @@ type File struct {
 type Collect struct {
 	Path  string
 	Limit int64
+}
+
+// Follow is sandbox.Follow.
+type Follow struct {
+	Root, Pattern string
+	Whole         bool
 }
 
 // Stage is sandbox.StopStage.
@@ -259,4 +267,44 @@ func ParseID(b []byte) (uint64, error) {
 		return 0, fmt.Errorf("process id of %d bytes", len(b))
 	}
 	return binary.BigEndian.Uint64(b), nil
+}
+
+const (
+	followedFresh = 1 << iota
+	followedCut
+)
+
+// Followed is sandbox.Followed. On the wire: 4 bytes Of, 4 bytes File, 1 byte of
+// flags, the data.
+type Followed struct {
+	Of, File   uint32
+	Fresh, Cut bool
+	Data       []byte
+}
+
+const followedHead = 9
+
+// Encode makes the payload of a frame.
+func (f Followed) Encode() []byte {
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, followedHead+len(f.Data)), f.Of)
+	b = binary.BigEndian.AppendUint32(b, f.File)
+	flags := byte(0)
+	if f.Fresh {
+		flags |= followedFresh
+	}
+	if f.Cut {
+		flags |= followedCut
+	}
+	return append(append(b, flags), f.Data...)
+}
+
+// DecodeFollowed takes the payload of a frame apart; Data is part of it.
+func DecodeFollowed(b []byte) (Followed, error) {
+	if len(b) < followedHead {
+		return Followed{}, fmt.Errorf("a followed part of %d bytes", len(b))
+	}
+	return Followed{
+		Of: binary.BigEndian.Uint32(b), File: binary.BigEndian.Uint32(b[4:]),
+		Fresh: b[8]&followedFresh != 0, Cut: b[8]&followedCut != 0, Data: b[followedHead:],
+	}, nil
 }
