@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -42,6 +43,12 @@ type hold struct {
 
 func newModel(t *testing.T, scenarios string) *model {
 	t.Helper()
+	return newModelAt(t, "127.0.0.1", scenarios)
+}
+
+// newModelAt is newModel at another address of this machine.
+func newModelAt(t *testing.T, address, scenarios string) *model {
+	t.Helper()
 	m := &model{t: t}
 	opts := fakemodel.Options{Log: &lockedWriter{&m.mu, &m.log}}
 	if scenarios != "" {
@@ -52,7 +59,11 @@ func newModel(t *testing.T, scenarios string) *model {
 		opts.Scenarios = parsed
 	}
 	inner := fakemodel.Handler(opts)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	listener, err := net.Listen("tcp", address+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
@@ -63,7 +74,8 @@ func newModel(t *testing.T, scenarios string) *model {
 			return
 		}
 		inner.ServeHTTP(w, r)
-	}))
+	})}}
+	server.Start()
 	t.Cleanup(func() {
 		m.mu.Lock()
 		for _, h := range m.holds {

@@ -101,6 +101,7 @@ func CheckTask(rt Runtime, task Task) error {
 	problems := lacking(d, []need{
 		{FeatureResume, task.Resume != "", "to resume a session", session},
 		{FeatureFork, task.Fork, "to fork a session", session},
+		{FeatureAuthMount, task.Credential.Kind == "login", "the login of its own program", []string{"docker.auth"}},
 	})
 	add := func(keys []string, format string, args ...any) {
 		problems = append(problems, Problem{keys, fmt.Sprintf(format, args...)})

@@ -40,7 +40,7 @@ func Environment(task Task, preset map[string]string, routing []string) (map[str
 		}
 	}
 	switch task.Credential.Kind {
-	case "api-key", "oauth":
+	case "api-key", "oauth", "login":
 	case "":
 		if box.Gateway != "" {
 			return nil, fmt.Errorf("the task has no credential for the gateway")

@@ -56,6 +56,9 @@ type Description struct {
 	// NamesSessions says that the agent names its new sessions itself:
 	// Task.SessionID then names the task's own files only.
 	NamesSessions bool
+	// NoLogin says, for the person, why the agent can not have the login of its
+	// own program in the box; empty where it has FeatureAuthMount.
+	NoLogin string
 }
 
 // The APIs that runtimes speak and the gateway serves.
@@ -79,13 +82,14 @@ const (
 	FeatureTools        Feature = "allowed-tools"
 	FeatureSystemPrompt Feature = "system-prompt"
 	FeatureFallback     Feature = "fallback-model"
+	FeatureAuthMount    Feature = "auth-mount"
 )
 
 // Features are all of them, in the order of tables.
 func Features() []Feature {
 	return []Feature{
 		FeatureOutputSchema, FeatureResume, FeatureFork, FeatureMCP, FeatureMaxTurns,
-		FeatureMaxCost, FeatureTools, FeatureSystemPrompt, FeatureFallback,
+		FeatureMaxCost, FeatureTools, FeatureSystemPrompt, FeatureFallback, FeatureAuthMount,
 	}
 }
 
@@ -141,9 +145,16 @@ type Task struct {
 // Credential is the placeholder a box gets in place of the real one. Kind is
 // "api-key" or "oauth": the placeholder is of the same kind as the real one,
 // because CLIs behave differently by kind.
+//
+// Where the operator allows docker.auth to be "env" or "mount" it is the real
+// one, the box has no gateway, and BaseURL says where it is good for (empty: at
+// the vendor's). Of "mount" the Kind is "login", and Login the file of the
+// program's own login, without what renews it, in the place of a Token.
 type Credential struct {
-	Kind  string
-	Token string
+	Kind    string
+	Token   string
+	BaseURL string
+	Login   string
 }
 
 // Command is a process to start in the box. Argv holds no user text that could

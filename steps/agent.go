@@ -78,12 +78,18 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(err)
 	}
+	if err := CheckAuth(a.docker, rt.Describe(), cfg); err != nil {
+		return problem(err)
+	}
 	life := newLife(s.Now)
-	model, closeModel, err := s.openModel(rt, cfg, life)
+	model, closeModel, err := s.openModel(rt, cfg, a.docker.Auth, life)
 	if err != nil {
 		return boxFailed(err)
 	}
 	defer closeModel()
+	if Direct(a.docker.Auth) {
+		s.tellDirect(a.docker.Auth)
+	}
 
 	// What ran in the leg's shared boxes must not meet the agent's work, nor
 	// see what comes after it.
@@ -103,6 +109,9 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	}
 	info.Workdir = dir
 	task := runtimes.Task{Prompt: prompt, Config: cfg, Box: info, Credential: model.Credential(), SessionID: s.NewUUID()}
+	if task.Config.BaseURL == "" {
+		task.Config.BaseURL = task.Credential.BaseURL
+	}
 	if s.agent.session != "" {
 		task.Prompt, task.Resume = continuePrompt, s.agent.session
 	}
@@ -125,9 +134,9 @@ type driven struct {
 	stall      time.Duration // without a sign of life
 }
 
-func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, life *life) (ModelSession, func() error, error) {
+func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, auth string, life *life) (ModelSession, func() error, error) {
 	model, done, err := s.OpenModel(AgentRun{
-		Job: s.leg.leg.ID, Step: s.id(), Attempt: s.attempt, APIs: rt.Describe().APIsFor(cfg), Config: cfg,
+		Job: s.leg.leg.ID, Step: s.id(), Attempt: s.attempt, APIs: rt.Describe().APIsFor(cfg), Config: cfg, Auth: auth,
 		Emit: func(c event.ModelCall) { s.emit(event.Event{Type: event.Exchange, Exchange: &c}) },
 		Waiting: func(w event.Wait) {
 			life.sign() // waiting in line is no stall; the gateway bounds it

@@ -70,7 +70,7 @@ func (r *run) asks(step *workflow.Step, eval workflow.EvalFunc) (a asked, w work
 
 // gateway says whether an agent in the box reaches its model.
 func (a asked) gateway() bool {
-	return a.docker.Network.Gateway == nil || *a.docker.Network.Gateway
+	return !Direct(a.docker.Auth) && (a.docker.Network.Gateway == nil || *a.docker.Network.Gateway)
 }
 
 // useBox gives the box of a run: step, started if the leg has none like it. The

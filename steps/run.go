@@ -160,6 +160,7 @@ type AgentRun struct {
 	Attempt   int
 	APIs      []string // runtimes.Description.APIsFor the configuration
 	Config    runtimes.Config
+	Auth      string // docker.auth, see Direct
 	Emit      func(event.ModelCall)
 	// Budgets are those the attempt spends from, nearest first.
 	Budgets []BudgetLevel

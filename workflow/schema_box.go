@@ -74,7 +74,7 @@ func boxBlocks() []block {
 			dk("reuse", boolean(), "false", "`true` keeps the box and starts it again in the next run: what is in HOME and in the image's files stays."),
 			dk("max-containers", number(), "4", "How many boxes of a step are kept, the newest; 5 where it is not said."),
 			dk("oci-runtime", filled(), "runsc", "Such as gVisor's `runsc`."),
-			dk("auth", oneOf("gateway", "env", "mount"), "gateway", "How the agent gets its credential; all but `gateway` are not there yet."),
+			dk("auth", oneOf("gateway", "env", "mount"), "gateway", "How an agent gets its credential: `gateway` keeps it out of the box; `env` and `mount` (the login of its own program) bring it in and need the operator's word, see [gateway.md](gateway.md#the-credential-in-the-box)."),
 			dk("host-config", mapOf(free()), "{OomScoreAdj: 100}", "Docker's own HostConfig; needs the operator's word."),
 			dk("privileged", boolean(), "false", "Needs the operator's word."),
 		}},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -125,7 +124,7 @@ func (c *stepCheck) run() []sandbox.Spec {
 	engine := ""
 	if c.step.IsAgent() {
 		c.agents = true
-		engine = c.agent()
+		engine = c.agent(d)
 	}
 	if w, err := workflow.DecodeWorkspace(c.step.Workspace, c.eval); err == nil && w.Mode == workflow.WorkspaceIsolated {
 		if err := c.canIsolate(); err != nil {
@@ -149,9 +148,6 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 		c.wrong(c.step.Docker, err)
 		return d, false
 	}
-	if d.Auth != "" && d.Auth != "gateway" {
-		c.add(c.step.Docker, fmt.Errorf("docker.auth: %q is not supported yet", d.Auth), "leave it out: the gateway keeps credentials out of the box")
-	}
 	if d, err = c.authorize(d); err != nil {
 		c.add(c.step.Docker, err, report.Hint(err))
 	}
@@ -160,7 +156,7 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 
 // agent checks the runtime and the prompt file of an agent step. It returns the
 // engine whose program the box must have; "" for none, or where it is not known.
-func (c *stepCheck) agent() (engine string) {
+func (c *stepCheck) agent(d workflow.Docker) (engine string) {
 	if _, err := workflow.DecodeRuntime(c.step.Runtime, c.eval); err != nil {
 		c.wrong(c.step.Runtime, err)
 	}
@@ -174,11 +170,14 @@ func (c *stepCheck) agent() (engine string) {
 		c.add(firstKey(c.step.Runtime, []string{key}), err, report.Hint(err))
 	}
 	if rt != nil {
-		d := rt.Describe()
-		if d.Type == runtimes.TypeCLI {
-			engine = d.Engine
+		about := rt.Describe()
+		if about.Type == runtimes.TypeCLI {
+			engine = about.Engine
 		}
-		c.needs(d.APIsFor(cfg))
+		if !steps.Direct(d.Auth) {
+			c.needs(about.APIsFor(cfg))
+		}
+		c.auth(d, rt, cfg)
 	}
 	if c.step.PromptFile != nil {
 		name, err := workflow.EvalString(c.step.PromptFile, c.envOf(c.step.PromptFile))

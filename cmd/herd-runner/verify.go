@@ -365,11 +365,15 @@ func (s *stage) finish() error {
 // be.
 func (s *stage) targets(v verified) ([]verify.Target, []verify.Finding, error) {
 	var targets []verify.Target
+	var list []verify.Finding
 	for _, b := range v.boxes {
 		spec := steps.BoxSpec(b.docker, sandbox.Layout{}, defaultImage)
 		spec.Project, spec.Workflow, spec.Run, spec.Job, spec.Step = s.project.Dir, "verify-sandbox", "verify", "verify", "box"
 		t := verify.Target{Name: b.name, Spec: spec, ReadOnly: b.readOnly}
-		if b.agent && (b.docker.Network.Gateway == nil || *b.docker.Network.Gateway) {
+		if b.agent && steps.Direct(b.docker.Auth) {
+			list = append(list, verify.Finding{Box: b.name, Attack: "credential", Threats: []int{1}, Expected: "no real credential in the box", Verdict: verify.Open,
+				Seen: "the agent gets it, and calls its model's vendor itself", By: "policy: auth:" + b.docker.Auth})
+		} else if b.agent && (b.docker.Network.Gateway == nil || *b.docker.Network.Gateway) {
 			t.Spec.Gateway, t.Token = s.session.Serve, s.session.Credential().Token
 			t.Env = map[string]string{"ANTHROPIC_API_KEY": t.Token}
 		}
@@ -383,7 +387,6 @@ func (s *stage) targets(v verified) ([]verify.Target, []verify.Finding, error) {
 		}
 		targets = append(targets, t)
 	}
-	var list []verify.Finding
 	for _, at := range v.host {
 		list = append(list, verify.Finding{Box: at, Attack: "box", Expected: "a box", Verdict: verify.Open, Seen: "docker: false: a step with your rights", By: "policy: host"})
 	}

@@ -223,14 +223,18 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 // real ones are far longer.
 const minCredential = 16
 
+func mask(masker *redact.Masker, credential string) {
+	if len(credential) >= minCredential {
+		masker.Add(credential)
+	}
+}
+
 // masked makes the real credential a secret of the run: a step on the host could
 // come by it and print it.
 func masked(source gateway.CredentialSource, masker *redact.Masker) gateway.CredentialSource {
 	return func(ctx context.Context, api string) (gateway.Credential, error) {
 		c, err := source(ctx, api)
-		if len(c.Value) >= minCredential {
-			masker.Add(c.Value)
-		}
+		mask(masker, c.Value)
 		return c, err
 	}
 }
@@ -249,6 +253,10 @@ func (p *prepared) openEgress() func([]string, func() func(event.EgressCall)) (s
 
 // openModel opens the gateway's session for one attempt of an agent step.
 func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func() error, error) {
+	if steps.Direct(run.Auth) {
+		cred, err := p.ownCredential(run.Auth, run.APIs)
+		return unwatched{cred}, func() error { return nil }, err
+	}
 	s, err := p.gateway.Open(gateway.SessionOptions{
 		Lane:    gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
 		Limits:  gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens, Budgets: budgets(run.Budgets)},

@@ -83,7 +83,8 @@ func anthropicCredential(getenv func(string) string, home string) (Credential, e
 		return c, err
 	}
 	dir := cmp.Or(getenv("CLAUDE_CONFIG_DIR"), filepath.Join(home, ".claude"))
-	return fromClaudeLogin(filepath.Join(dir, ".credentials.json"), time.Now())
+	c, _, err = fromClaudeLogin(filepath.Join(dir, ".credentials.json"), time.Now())
+	return c, err
 }
 
 // firstVariable fills in the first of the credentials whose variable is set.
@@ -114,14 +115,15 @@ func (c Credential) check() error {
 	return nil
 }
 
-func fromClaudeLogin(path string, now time.Time) (Credential, error) {
+// fromClaudeLogin also gives the whole file.
+func fromClaudeLogin(path string, now time.Time) (Credential, []byte, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Credential{}, &CredentialError{Problem: "no credential for Anthropic's API",
+		return Credential{}, nil, &CredentialError{Problem: "no credential for Anthropic's API",
 			Hint: "set ANTHROPIC_API_KEY, or CLAUDE_CODE_OAUTH_TOKEN (from `claude setup-token`), or log in with `claude /login`; --replay DIR needs none"}
 	}
 	if err != nil {
-		return Credential{}, &CredentialError{Problem: fmt.Sprintf("read Claude login: %v", err), Hint: "set ANTHROPIC_API_KEY"}
+		return Credential{}, nil, &CredentialError{Problem: fmt.Sprintf("read Claude login: %v", err), Hint: "set ANTHROPIC_API_KEY"}
 	}
 	var file struct {
 		Login struct {
@@ -131,12 +133,12 @@ func fromClaudeLogin(path string, now time.Time) (Credential, error) {
 	}
 	c := Credential{Kind: OAuth, Origin: path, Beta: oauthBeta}
 	if json.Unmarshal(data, &file) != nil || file.Login.AccessToken == "" {
-		return Credential{}, &CredentialError{Problem: path + " holds no Claude login", Hint: "run `claude /login`, or set ANTHROPIC_API_KEY"}
+		return Credential{}, nil, &CredentialError{Problem: path + " holds no Claude login", Hint: "run `claude /login`, or set ANTHROPIC_API_KEY"}
 	}
 	if at := time.UnixMilli(file.Login.ExpiresAt); file.Login.ExpiresAt > 0 && !now.Before(at) {
-		return Credential{}, &CredentialError{Problem: fmt.Sprintf("the Claude login in %s expired at %s", path, at.UTC().Format(time.RFC3339)),
+		return Credential{}, nil, &CredentialError{Problem: fmt.Sprintf("the Claude login in %s expired at %s", path, at.UTC().Format(time.RFC3339)),
 			Hint: "run `claude` once (or `claude /login`) to renew it, or set ANTHROPIC_API_KEY"}
 	}
 	c.Value = file.Login.AccessToken
-	return c, c.check()
+	return c, data, c.check()
 }

@@ -206,3 +206,42 @@ func TestALoginIsBoundToItsPlace(t *testing.T) {
 		}
 	}
 }
+
+// DOCKER-03: what an agent gets that calls its vendor itself.
+func TestCredentialsForAgents(t *testing.T) {
+	home := t.TempDir()
+	for name, data := range map[string]string{
+		".claude/.credentials.json": `{"claudeAiOauth":{"accessToken":"at","refreshToken":"never","expiresAt":4102444800000,"scopes":["user:inference"],"new":"unknown"},"mcpOAuth":{"x":"never"}}`,
+		".codex/auth.json":          `{"tokens":{"access_token":"opaque","refresh_token":"never","account_id":"acc"}}`,
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(home, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(home, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	getenv := func(name string) string {
+		return map[string]string{"ANTHROPIC_BASE_URL": "https://models.example"}[name]
+	}
+	source := FromEnvironment(getenv, home)
+
+	got, err := ForAgent(t.Context(), source, getenv, runtimes.APIAnthropic)
+	if err != nil || got.Kind != OAuth || got.Token != "at" || got.BaseURL != "https://models.example" || got.Login != "" {
+		t.Errorf("%+v %v", got, err)
+	}
+	got, token, err := LoginForAgent(getenv, home)
+	if err != nil || token != "at" || got.Kind != "login" || got.Token != "" || got.BaseURL != "https://models.example" {
+		t.Errorf("%+v %q %v", got, token, err)
+	}
+	if want := `{"claudeAiOauth":{"accessToken":"at","expiresAt":4102444800000,"scopes":["user:inference"]}}`; got.Login != want {
+		t.Errorf("the login is %s, want %s", got.Login, want)
+	}
+	var hint *CredentialError
+	if _, err := ForAgent(t.Context(), source, getenv, runtimes.APIOpenAI); !errors.As(err, &hint) || !strings.Contains(err.Error(), "chatgpt.com") {
+		t.Errorf("a ChatGPT login: %v", err)
+	}
+	if _, _, err := LoginForAgent(getenv, t.TempDir()); !errors.As(err, &hint) {
+		t.Errorf("no login: %v", err)
+	}
+}

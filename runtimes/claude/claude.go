@@ -35,6 +35,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureTools,
 			runtimes.FeatureSystemPrompt,
 			runtimes.FeatureFallback,
+			runtimes.FeatureAuthMount,
 		},
 	}
 }

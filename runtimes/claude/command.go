@@ -59,6 +59,9 @@ func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 		Mode: 0o600,
 		Data: settings(),
 	}}
+	if login := task.Credential.Login; login != "" {
+		files = append(files, sandbox.File{Path: path.Join(ConfigDir(task.Box.Home), ".credentials.json"), Mode: 0o400, Data: []byte(login)})
+	}
 	file := func(flagName, name, text string) {
 		if text == "" {
 			return

@@ -49,6 +49,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureMaxCost,
 		},
 		NamesSessions: true,
+		NoLogin:       "nothing is known of its program's login: use auth: env",
 	}
 }
 

@@ -34,6 +34,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureTools,
 			runtimes.FeatureSystemPrompt,
 		},
+		NoLogin: "its login lives for an hour and is renewed with a token that never enters a box: set GEMINI_API_KEY and use auth: env",
 	}
 }
 

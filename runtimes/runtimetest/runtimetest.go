@@ -217,6 +217,9 @@ func ask(task *runtimes.Task, f runtimes.Feature, fx Fixtures) {
 		cfg.SystemPrompt, cfg.AppendSystemPrompt = "SYSTEM-MARK", "APPEND-MARK"
 	case runtimes.FeatureFallback:
 		cfg.FallbackModel = "other-model"
+	case runtimes.FeatureAuthMount:
+		task.Credential = runtimes.Credential{Kind: "login", Login: `{"login":"LOGIN-MARK"}`}
+		task.Box.Gateway = ""
 	}
 }
 

@@ -41,6 +41,7 @@ func (r Runtime) Describe() runtimes.Description {
 			runtimes.FeatureSystemPrompt,
 			runtimes.FeatureFallback,
 		},
+		NoLogin: "the loop takes keys, not the login of another program: set the key and use auth: env",
 	}
 }
 
