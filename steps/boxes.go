@@ -63,6 +63,11 @@ func (r *run) asks(step *workflow.Step, eval workflow.EvalFunc) (a asked, w work
 	if w, err = workflow.DecodeWorkspace(step.Workspace, eval); err != nil {
 		return a, w, err
 	}
+	if w.Push != "" {
+		if err := r.AuthorizeWork(w); err != nil {
+			return a, w, err
+		}
+	}
 	a.mode = w.Mode
 	a.docker, err = r.Authorize(a.docker)
 	return a, w, err

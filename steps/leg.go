@@ -321,7 +321,7 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 // closePlaces brings back the work of the workspaces that the leg's steps share.
 func (r *run) closePlaces(ctx context.Context, n *workflow.Node, l *legState) {
 	for _, id := range slices.Sorted(maps.Keys(l.places)) {
-		if err := r.closePlace(ctx, n, l, l.places[id], l.outputs); err != nil {
+		if err := r.closePlace(ctx, n, l, l.places[id], l.outputs, !l.failed && !l.cancelHit); err != nil {
 			r.note(n, "error", err.Error(), nil)
 			l.failed, l.infrastructure = true, true
 		}

@@ -27,6 +27,7 @@ type place struct {
 	name  string // for people
 	mode  string
 	merge []string
+	push  string // the remote that its branch goes to; empty: none
 
 	making sync.Mutex
 	clone  Clone
@@ -55,7 +56,7 @@ func (s *stepRun) placeOf(w workflow.Workspace) *place {
 	if !w.Apart() {
 		return nil
 	}
-	p := &place{id: w.Mode, name: s.leg.leg.ID, mode: w.Mode, merge: w.Merge}
+	p := &place{id: w.Mode, name: s.leg.leg.ID, mode: w.Mode, merge: w.Merge, push: w.Push}
 	if owner := s.ownerOfPlace(); owner != nil {
 		p.id, p.name = w.Mode+" "+owner.id(), s.leg.leg.ID+"/"+owner.id()
 	}
@@ -164,7 +165,7 @@ func (s *stepRun) settle(ctx context.Context, end attemptEnd) attemptEnd {
 			continue
 		}
 		s.leg.boxes.letGo(ctx, s.run, func(b *sharedBox) bool { return b.place == p })
-		err = errors.Join(err, s.closePlace(ctx, s.node, s.leg, p, s.outputs))
+		err = errors.Join(err, s.closePlace(ctx, s.node, s.leg, p, s.outputs, end.cause == ""))
 	}
 	if err != nil && end.cause == "" {
 		end = boxFailed(err)
@@ -209,9 +210,9 @@ func (r *run) setWork(outputs *expr.Object, w Work) {
 	set("changed-files", string(expr.AppendJSON(nil, files)))
 }
 
-// closePlace brings the work of a place back and removes it. Every box of it has
-// been let go.
-func (r *run) closePlace(ctx context.Context, n *workflow.Node, l *legState, p *place, outputs *expr.Object) error {
+// closePlace brings the work of a place back, pushes it where that is asked for and
+// who did it has succeeded, and removes the place. Every box of it has been let go.
+func (r *run) closePlace(ctx context.Context, n *workflow.Node, l *legState, p *place, outputs *expr.Object, succeeded bool) error {
 	p.boxes.Wait()
 	p.making.Lock()
 	defer p.making.Unlock()
@@ -239,9 +240,26 @@ func (r *run) closePlace(ctx context.Context, n *workflow.Node, l *legState, p *
 	if p.mode == workflow.WorkspaceIsolated {
 		r.setWork(outputs, w)
 	}
+	err = r.push(ctx, n, p, w, succeeded)
 	if err := p.clone.Remove(); err != nil {
 		r.tellRun("warning", "remove the workspace of "+p.name+": "+err.Error(), nil)
 	}
+	return err
+}
+
+// push sends the branch of work that succeeded to the remote of its place.
+func (r *run) push(ctx context.Context, n *workflow.Node, p *place, w Work, succeeded bool) error {
+	switch {
+	case p.push == "" || w.Branch == "":
+		return nil
+	case !succeeded:
+		r.note(n, "notice", w.Branch+" was not pushed to "+p.push+": "+p.name+" has not succeeded", nil)
+		return nil
+	}
+	if err := p.clone.Push(ctx, w.Branch, p.push); err != nil {
+		return fmt.Errorf("the work of %s is on branch %s, and was not pushed: %w", p.name, w.Branch, err)
+	}
+	r.note(n, "notice", "pushed "+w.Branch+" to "+p.push, nil)
 	return nil
 }
 

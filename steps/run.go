@@ -46,6 +46,8 @@ type Options struct {
 	// Authorize refuses what the operator's policy does not allow, and gives
 	// back what it allowed with the sources of volumes resolved.
 	Authorize func(d workflow.Docker) (workflow.Docker, error)
+	// AuthorizeWork does the same for what is to become of a workspace's work.
+	AuthorizeWork func(w workflow.Workspace) error
 
 	// Model gives the model that a name in the workflow stands for; nil: itself.
 	Model func(name string) string
@@ -135,6 +137,8 @@ type Clone interface {
 	// Finish brings the work back. It has commands that must obey what the
 	// clone holds run by inside, which runs them where the steps ran.
 	Finish(ctx context.Context, inside func(ctx context.Context, argv []string, stdout io.Writer) error) (Work, error)
+	// Push sends the branch of finished work to a remote of the project's repository.
+	Push(ctx context.Context, branch, remote string) error
 	// Remove throws the clone away.
 	Remove() error
 }

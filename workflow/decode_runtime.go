@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -255,10 +256,16 @@ type Workspace struct {
 	Mode string
 	// Merge are the jobs whose work an isolated workspace holds.
 	Merge []string
+	// Push is the remote that an isolated workspace's branch goes to; empty: none.
+	Push string
 }
 
 // Apart says whether the steps work in a clone and not in the project.
 func (w Workspace) Apart() bool { return w.Mode == WorkspaceIsolated || w.Mode == WorkspaceCopy }
+
+// remoteName is a name and no URL: where a push goes is for the person's own
+// git configuration to say.
+var remoteName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./-]*$`)
 
 // DecodeWorkspace reads a merged `workspace:`; nil is "shared".
 func DecodeWorkspace(v *Value, eval EvalFunc) (Workspace, error) {
@@ -281,14 +288,22 @@ func (d *decoder) workspace(v *Value) Workspace {
 	}
 	var out Workspace
 	d.each(v, "`workspace`", keyNames("workspace"), func(key string, v *Value) {
-		if key == "mode" {
+		switch key {
+		case "mode":
 			out.Mode = mode(v)
-			return
+		case "merge":
+			out.Merge = d.texts("workspace.merge", v)
+		case "push":
+			out.Push = d.nonEmpty("workspace.push", v)
+			if out.Push != "" && !remoteName.MatchString(out.Push) {
+				d.fail(v, "`git remote` lists them", "`workspace.push` is the name of a remote such as origin, got %q", out.Push)
+			}
 		}
-		out.Merge = d.texts("workspace.merge", v)
 	})
-	if at := v.Get("merge"); at != nil && out.Mode != "" && out.Mode != WorkspaceIsolated {
-		d.fail(at, "write `mode: isolated`", "only an isolated workspace can merge, this one is %s", out.Mode)
+	for _, key := range []string{"merge", "push"} {
+		if at := v.Get(key); at != nil && out.Mode != "" && out.Mode != WorkspaceIsolated {
+			d.fail(at, "write `mode: isolated`", "only an isolated workspace can %s, this one is %s", key, out.Mode)
+		}
 	}
 	return out
 }

@@ -81,6 +81,7 @@ func boxBlocks() []block {
 		{name: "workspace", title: "`workspace`", doc: "Short form: `workspace: isolated`. The nearest is taken as a whole.", sample: "on: push\njobs: {b: {steps: [{run: a, workspace: isolated}]}, a: {needs: b, steps: [{run: a}], workspace: {%s}}}\n", keys: []key{
 			{name: "mode", shape: oneOf("shared", "ro", "isolated", "copy"), required: true, ours: true, place: at + "workspace", example: "isolated", doc: "As the short form."},
 			{name: "merge", shape: oneOrMore(filled()), ours: true, example: "[b]", beside: "mode: isolated", doc: "Jobs of `needs` whose work the clone begins with; what does not go together fails the first step, with the files and both jobs."},
+			{name: "push", shape: filled(), ours: true, example: "origin", beside: "mode: isolated", doc: "A remote of the repository that the branch is pushed to once the job or step has succeeded; needs the operator's word."},
 		}},
 		{name: "network", title: "`network`", doc: "Short form: `network: none`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{run: a, docker: {network: {%s}}}]}}\n", keys: []key{
 			dk("mode", oneOf("none", "bridge", "host"), "bridge", "As the short form."),

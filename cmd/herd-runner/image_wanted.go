@@ -94,7 +94,7 @@ func (a *App) survey(dir, file string) (*prepared, error) {
 		return nil, problem("-C: %w", err)
 	}
 	p := &prepared{flags: runFlags{dir: dir}, dir: abs, app: a, masker: redact.New(), backends: &backends{app: a}}
-	p.canIsolate = func() error { return nil }
+	p.canIsolate, p.canPush = func() error { return nil }, func(string) error { return nil }
 	var problems []workflow.Problem
 	if p.workflow, problems, err = readWorkflow(abs, file); err != nil {
 		return nil, err

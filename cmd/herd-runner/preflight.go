@@ -129,6 +129,8 @@ func (c *stepCheck) run() []sandbox.Spec {
 	if w, err := workflow.DecodeWorkspace(c.step.Workspace, c.eval); err == nil && w.Mode == workflow.WorkspaceIsolated {
 		if err := c.canIsolate(); err != nil {
 			c.add(c.step.Workspace, err, "")
+		} else if err := errors.Join(c.authorizeWork(w), c.canPush(w.Push)); err != nil {
+			c.add(firstKey(c.step.Workspace, []string{"push"}), err, report.Hint(err))
 		}
 	}
 	if !known || host {

@@ -44,9 +44,11 @@ type prepared struct {
 	boxes    bool // some step runs in a box
 	// canIsolate says why the project can not have isolated workspaces.
 	canIsolate func() error
-	agents     bool
-	apis       []string       // that agent steps speak, as far as it is known before the run
-	specs      []sandbox.Spec // of the boxes that are known before the run
+	// canPush says why it has no such remote.
+	canPush func(remote string) error
+	agents  bool
+	apis    []string       // that agent steps speak, as far as it is known before the run
+	specs   []sandbox.Spec // of the boxes that are known before the run
 	// specSteps are the steps that the specs are of.
 	specSteps []*workflow.Step
 	// laterBoxes are the steps whose box depends on the run.
@@ -65,6 +67,7 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	}
 	p := &prepared{flags: f, dir: dir, app: a, masker: redact.New(), backends: &backends{app: a}}
 	p.canIsolate = sync.OnceValue(func() error { return workspace.CanIsolate(dir) })
+	p.canPush = func(remote string) error { return workspace.CanPush(ctx, dir, remote) }
 	var problems []workflow.Problem
 	if p.workflow, problems, err = readWorkflow(dir, file); err != nil {
 		return nil, err
@@ -366,6 +369,10 @@ func (p *prepared) authorize(d workflow.Docker) (workflow.Docker, error) {
 	var err error
 	d.Volumes, err = policy.ResolveVolumes(d, p.dir)
 	return d, err
+}
+
+func (p *prepared) authorizeWork(w workflow.Workspace) error {
+	return p.policy.Check(policy.WorkspaceDemands(w))
 }
 
 func (p *prepared) serverTools() bool {

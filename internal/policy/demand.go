@@ -62,6 +62,14 @@ func BaseURLDemands(base string) []Demand {
 	return []Demand{{"base-url:" + base, fmt.Sprintf("runtime.base-url: %s, to which your credential would go,", base)}}
 }
 
+// WorkspaceDemands gives the rule that a workspace needs whose work is pushed.
+func WorkspaceDemands(w workflow.Workspace) []Demand {
+	if w.Push == "" {
+		return nil
+	}
+	return []Demand{{"push:" + w.Push, "workspace.push: " + w.Push}}
+}
+
 func what(v workflow.Volume, path string) string {
 	text := fmt.Sprintf("the volume %q", v.Source)
 	if filepath.Clean(v.Source) != path {

@@ -107,6 +107,7 @@ func TestLoadErrors(t *testing.T) {
 		{"no name", "", []string{"env:"}, "expected the name of an environment variable"},
 		{"no URL", "", []string{"base-url:models.example/v1"}, "expected a URL"},
 		{"a URL with a password", "", []string{"base-url:https://a:b@models.example"}, "expected a URL"},
+		{"no remote", "", []string{"push:https://a.example/b"}, "expected the name of a remote"},
 		{"unknown key", "alow: [host]", nil, `unknown field "alow"`},
 		{"twice", "allow: [host]\nallow: [root]", nil, `"allow" already defined`},
 		{"not a list", "allow: {host: true}", nil, "expected `allow: [rules]`"},

@@ -34,7 +34,7 @@ func (e *UnknownRuleError) Error() string {
 
 // Hint lists the rules there are.
 func (e *UnknownRuleError) Hint() string {
-	return "the rules are: " + strings.Join(simpleRules(), ", ") + ", volume:/PATH:ro, volume:/PATH:rw, network-private:HOST, base-url:URL, env:NAME"
+	return "the rules are: " + strings.Join(simpleRules(), ", ") + ", volume:/PATH:ro, volume:/PATH:rw, network-private:HOST, base-url:URL, env:NAME, push:REMOTE"
 }
 
 // privatePrefix begins the rule that lets boxes with an allow-list reach a host
@@ -75,6 +75,12 @@ func parseRule(word string) (string, error) {
 	if name, ok := strings.CutPrefix(word, "env:"); ok {
 		if !envName.MatchString(name) {
 			return "", &UnknownRuleError{word, "expected the name of an environment variable, as in env:GOPROXY"}
+		}
+		return word, nil
+	}
+	if remote, ok := strings.CutPrefix(word, "push:"); ok {
+		if remote == "" || strings.ContainsAny(remote, ": \t\n") {
+			return "", &UnknownRuleError{word, "expected the name of a remote, as in push:origin"}
 		}
 		return word, nil
 	}
