@@ -37,6 +37,31 @@ type Decoder interface {
 	Finish(end End) Result
 }
 
+// SessionReader is a Runtime whose agent writes its conversation to files while
+// it runs: a second source of its messages, never of its result.
+type SessionReader interface {
+	// SessionFiles are the files to follow while Command(task) runs. Pure.
+	SessionFiles(task Task) []sandbox.Follow
+	// DecodeSession returns a fresh decoder for them.
+	DecodeSession(task Task) SessionDecoder
+}
+
+// SessionDecoder reads followed files. Not safe for concurrent use.
+type SessionDecoder interface {
+	// Line takes one line of a file without its end and returns the messages in
+	// it that the agent's output tells too: text, thinking, tool calls and their
+	// results. What it does not understand, and what is not of this run, gives
+	// none; it never fails.
+	Line(file SessionFile, line []byte) []event.Message
+	// Key is the same for a tool call, or a result, of the output and for the
+	// one of the files that tells it too.
+	Key(m event.Message) string
+}
+
+// SessionFile is a followed file: the index of what it matched in SessionFiles,
+// and its number.
+type SessionFile struct{ Of, ID int }
+
 // MaxLine is the longest line in bytes given to a Decoder.
 const MaxLine = 16 << 20
 

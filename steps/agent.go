@@ -12,6 +12,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
+	"github.com/herd-runner/herd-runner/runtimes/session"
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/workflow"
 	"github.com/herd-runner/herd-runner/workflow/expr"
@@ -119,7 +120,7 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	if err != nil {
 		return problem(fmt.Errorf("runtime: %w", err))
 	}
-	end := s.drive(ctx, box, dir, rt.Decode(task), cmd, driven{model, closeModel, life, stall})
+	end := s.drive(ctx, box, dir, rt, task, cmd, driven{model, closeModel, life, stall})
 	view := model.View()
 	s.agent.add(view.Usage)
 	s.leg.spend(view.Usage)
@@ -151,7 +152,7 @@ func (s *stepRun) openModel(rt runtimes.Runtime, cfg runtimes.Config, auth strin
 }
 
 // drive runs the agent's process, decodes what it says, and judges how it fared.
-func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, dec runtimes.Decoder, cmd runtimes.Command, w driven) attemptEnd {
+func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, rt runtimes.Runtime, task runtimes.Task, cmd runtimes.Command, w driven) attemptEnd {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopWatch := w.life.watch(w.stall, func() time.Time { return newest(box.Info().HostHome) }, func() { cancel(errStalled) })
@@ -159,9 +160,12 @@ func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, dec ru
 
 	quiet := newQuietEnd(cmd.QuietEnd, func() { cancel(errLingered) })
 	defer quiet.stop()
-	lines := &lineReader{max: runtimes.MaxLine, line: func(line []byte) {
-		for _, m := range dec.Line(line) {
-			s.emit(event.Event{Type: event.Agent, Message: &m})
+	said, files := newTranscript(rt, task, s.Now, func(m event.Message) { s.emit(event.Event{Type: event.Agent, Message: &m}) })
+	dec := rt.Decode(task)
+	lines := &session.Lines{Max: runtimes.MaxLine, Line: func(line []byte) {
+		messages := dec.Line(line)
+		said.output(messages)
+		for _, m := range messages {
 			quiet.saw(m.Kind == event.MessageResult)
 		}
 	}}
@@ -172,14 +176,19 @@ func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, dec ru
 		Argv: cmd.Argv, Env: s.agentEnv(box.Info(), cmd.Env), Dir: dir,
 		Stdin: bytesReader(cmd.Stdin), Files: cmd.Files, Stop: cmd.Stop, Kill: s.Kill,
 		Stdout: w.life.writer(lines), Stderr: w.life.writer(stderr),
+		Follow: files, Followed: func(f sandbox.Followed) {
+			w.life.sign()
+			said.followed(f)
+		},
 	})
+	lines.Flush()
+	said.end()
 	if end, ok := notStarted(err); ok {
 		return end
 	}
 	if err != nil {
 		return boxFailed(err)
 	}
-	lines.flush()
 	recordErr := w.closeModel()
 	view := w.model.View()
 

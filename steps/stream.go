@@ -7,52 +7,6 @@ import (
 	"time"
 )
 
-// lineReader cuts a stream into lines without their ends. A line longer than
-// max is given once, cut, and the rest of it is dropped.
-type lineReader struct {
-	max     int
-	line    func([]byte)
-	buf     []byte
-	dropped bool
-}
-
-func (r *lineReader) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		i := bytes.IndexByte(p, '\n')
-		part := p
-		if i >= 0 {
-			part = p[:i]
-		}
-		if len(r.buf) == 0 && i >= 0 && !r.dropped && len(part) <= r.max {
-			r.line(trimCR(part))
-			p = p[i+1:]
-			continue
-		}
-		if room := r.max - len(r.buf); len(part) > room {
-			part = part[:max(0, room)]
-			r.dropped = true
-		}
-		r.buf = append(r.buf, part...)
-		if i < 0 {
-			break
-		}
-		r.flush()
-		p = p[i+1:]
-	}
-	return n, nil
-}
-
-// flush gives the last line, which had no end.
-func (r *lineReader) flush() {
-	if len(r.buf) > 0 {
-		r.line(trimCR(r.buf))
-	}
-	r.buf, r.dropped = r.buf[:0], false
-}
-
-func trimCR(p []byte) []byte { return bytes.TrimSuffix(p, []byte("\r")) }
-
 // tail passes a stream on and remembers its end.
 type tail struct {
 	limit int

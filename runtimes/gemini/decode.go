@@ -12,7 +12,7 @@ import (
 
 // maxPending is how much text of the model is held back for the end of its
 // line, in bytes.
-const maxPending = 16 << 10
+const maxPending = 256 << 10
 
 // Decode returns a decoder for one run of the CLI.
 func (Runtime) Decode(task runtimes.Task) runtimes.Decoder { return &decoder{task: task} }
