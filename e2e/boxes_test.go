@@ -193,9 +193,9 @@ func TestBoxesAhead(t *testing.T) {
 	t.Parallel()
 	model := newModel(t, "scenarios: [{name: hello, prompt: Say hello, turns: [{text: hello}]}]\n")
 	for name, tc := range map[string]struct {
-		then string
-		code int
-	}{"used": {"true", 0}, "not reached": {"exit 3", 1}} {
+		then, network string
+		code          int
+	}{"used": {"true", "none", 0}, "with an allow-list": {"true", "{allow: [a.example]}", 0}, "not reached": {"exit 3", "none", 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t, model.asked("sk-ant-test")...)
@@ -203,7 +203,7 @@ func TestBoxesAhead(t *testing.T) {
 			p := m.startRun(t, dir, `
 on: workflow_dispatch
 defaults:
-  docker: {network: none, memory: 128m}
+  docker: {network: `+tc.network+`, memory: 128m}
   runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}
 jobs:
   first:

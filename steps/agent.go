@@ -95,12 +95,11 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	// What ran in the leg's shared boxes must not meet the agent's work, nor
 	// see what comes after it.
 	defer s.leg.boxes.drop(ctx, s.run)
-	users := &occupants{}
-	users.enter(s)
-	box, err := s.startBox(ctx, a, s.id(), model, users)
+	box, users, err := s.startBox(ctx, a, s.id(), model)
 	if err != nil {
 		return boxFailed(err)
 	}
+	users.enter(s)
 	defer s.closeBox(ctx, box)
 	s.ahead.from(ctx, s.node, "")
 

@@ -34,6 +34,7 @@ type ahead struct {
 type earlyBox struct {
 	key     string // asked.key
 	gateway lateGateway
+	users   occupants
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when box and err are there
 	box     sandbox.Box
@@ -144,8 +145,8 @@ func (r *run) foresee(n *workflow.Node) (asked, string, error) {
 		return a, "", err
 	}
 	d := a.docker
-	if d.Host || d.Reuse || d.Network.Mode == "allow" || d.Ephemeral != nil && !*d.Ephemeral || w.Apart() {
-		return a, "", errNotAhead // of the host, with a session, with users to name, or a copy that must not be made yet
+	if d.Host || d.Reuse || d.Ephemeral != nil && !*d.Ephemeral || w.Apart() {
+		return a, "", errNotAhead // of the host, with a session, or a copy that must not be made yet
 	}
 	key, err := a.key()
 	return a, key, err
@@ -169,13 +170,13 @@ func (r *run) shares(n *workflow.Node, key string, next *workflow.Node, nextKey 
 func (a *ahead) start(ctx context.Context, n *workflow.Node, asked asked, key string) *earlyBox {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e := &earlyBox{key: key, cancel: cancel, done: make(chan struct{})}
-	var out waysOut
+	var gateway func(net.Conn)
 	if n.Step.IsAgent() && asked.gateway() {
-		out.gateway = e.gateway.serve
+		gateway = e.gateway.serve
 	}
 	a.run.cleanup.Go(func() {
 		defer close(e.done)
-		e.box, e.err = a.run.openBox(ctx, asked, n.Leg.ID, n.Step.ID, n.Step.IsAgent(), out)
+		e.box, e.err = a.run.openBox(ctx, asked, n.Leg.ID, n.Step.ID, n.Step.IsAgent(), gateway, &e.users)
 	})
 	return e
 }

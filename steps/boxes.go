@@ -90,8 +90,7 @@ func (s *stepRun) useBox(ctx context.Context, a asked) (*sharedBox, error) {
 	defer boxes.mu.Unlock()
 	shared := boxes.open[key]
 	if shared == nil {
-		users := &occupants{}
-		box, err := s.startBox(ctx, a, "", nil, users)
+		box, users, err := s.startBox(ctx, a, "", nil)
 		if err != nil {
 			return nil, err
 		}
@@ -157,21 +156,27 @@ func (a asked) key() (string, error) {
 }
 
 // startBox gives a new box, one that was started ahead where there is one. step
-// is empty for one that the leg's run: steps share. users are those who will use
-// it.
-func (s *stepRun) startBox(ctx context.Context, a asked, step string, model ModelSession, users *occupants) (sandbox.Box, error) {
+// is empty for one that the leg's run: steps share. Who uses the box enters its
+// users.
+func (s *stepRun) startBox(ctx context.Context, a asked, step string, model ModelSession) (sandbox.Box, *occupants, error) {
 	start := s.Now()
 	key, err := a.key()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var box sandbox.Box
+	var users *occupants
 	if e := s.ahead.take(s.node, key, model); e != nil {
-		box = e.wait(ctx)
+		box, users = e.wait(ctx), &e.users
 	}
 	if box == nil {
-		if box, err = s.startOwn(ctx, a, step != "", model, users); err != nil {
-			return nil, err
+		users = &occupants{}
+		var gateway func(net.Conn)
+		if model != nil && a.gateway() {
+			gateway = model.Serve
+		}
+		if box, err = s.openBox(ctx, a, s.leg.leg.ID, s.id(), step != "", gateway, users); err != nil {
+			return nil, nil, err
 		}
 	}
 	if !a.docker.Host {
@@ -183,7 +188,7 @@ func (s *stepRun) startBox(ctx context.Context, a asked, step string, model Mode
 			s.emit(event.Event{Type: event.Notice, Note: &event.Note{Level: "notice", Message: n}})
 		}
 	}
-	return box, nil
+	return box, users, nil
 }
 
 // layout is what the workspace gives a box.
@@ -197,21 +202,17 @@ func (r *run) layout(a asked, leg, step string) (sandbox.Layout, error) {
 	return r.Workspace.Box(a.mode, leg, step)
 }
 
-// startOwn starts a box with its ways out.
-func (s *stepRun) startOwn(ctx context.Context, a asked, own bool, model ModelSession, users *occupants) (sandbox.Box, error) {
-	var out waysOut
-	if model != nil && a.gateway() {
-		out.gateway = model.Serve
-	}
+// openBox starts a box for a step. own says that no other step shares it. gateway
+// answers what is called from the box as its model, nil: nothing listens there.
+func (r *run) openBox(ctx context.Context, a asked, leg, step string, own bool, gateway func(net.Conn), users *occupants) (sandbox.Box, error) {
 	if a.docker.Network.Mode != "allow" {
-		return s.openBox(ctx, a, s.leg.leg.ID, s.id(), own, out)
+		return r.startSpec(ctx, a, leg, step, own, gateway, nil)
 	}
-	way, err := s.openWay(a.docker.Network.Allow, users)
+	way, err := r.openWay(leg, a.docker.Network.Allow, users)
 	if err != nil {
 		return nil, err
 	}
-	out.egress = way.Serve
-	box, err := s.openBox(ctx, a, s.leg.leg.ID, s.id(), own, out)
+	box, err := r.startSpec(ctx, a, leg, step, own, gateway, way.Serve)
 	if err != nil {
 		way.Close()
 		return nil, err
@@ -219,11 +220,8 @@ func (s *stepRun) startOwn(ctx context.Context, a asked, own bool, model ModelSe
 	return guarded{box, way}, nil
 }
 
-// waysOut answer what is called from a box; nil: nothing listens there.
-type waysOut struct{ gateway, egress func(net.Conn) }
-
-// openBox starts a box for a step. own says that no other step shares it.
-func (r *run) openBox(ctx context.Context, a asked, leg, step string, own bool, out waysOut) (sandbox.Box, error) {
+// startSpec starts the box that a step asks for.
+func (r *run) startSpec(ctx context.Context, a asked, leg, step string, own bool, gateway, egress func(net.Conn)) (sandbox.Box, error) {
 	backend, err := r.Backend(ctx, a.docker.Host)
 	if err != nil {
 		return nil, err
@@ -239,7 +237,7 @@ func (r *run) openBox(ctx context.Context, a asked, leg, step string, own bool, 
 	spec := BoxSpec(a.docker, layout, r.DefaultImage)
 	spec.Project, spec.Workflow = r.Info.Dir, r.Info.File
 	spec.Run, spec.Job, spec.Step = r.Info.ID, leg, step
-	spec.Gateway, spec.Egress = out.gateway, out.egress
+	spec.Gateway, spec.Egress = gateway, egress
 	if spec.Keep && !a.docker.Host {
 		if spec.Session, err = r.SessionDir(spec); err != nil {
 			return nil, err

@@ -69,13 +69,13 @@ func (o *occupants) asking(job string) event.Event {
 	return event.Event{Type: event.Egress, Job: job, Step: s.id(), Attempt: s.attempt}
 }
 
-// openWay opens the way out of a box for users.
-func (s *stepRun) openWay(allow []string, users *occupants) (EgressSession, error) {
-	return s.OpenEgress(allow, func() func(event.EgressCall) {
-		e := users.asking(s.leg.leg.ID)
+// openWay opens the way out of a box of a leg for users.
+func (r *run) openWay(leg string, allow []string, users *occupants) (EgressSession, error) {
+	return r.OpenEgress(allow, func() func(event.EgressCall) {
+		e := users.asking(leg)
 		return func(c event.EgressCall) {
 			e.Egress = &c
-			s.run.emit(e)
+			r.emit(e)
 		}
 	})
 }
