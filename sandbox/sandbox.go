@@ -263,6 +263,9 @@ type Info struct {
 	// HostHome is the directory of this machine that Home is; empty where it is
 	// none.
 	HostHome string
+	// HostDirs are the directories of this machine that the box can write, and
+	// fill; empty where it writes to none, or is none.
+	HostDirs []string
 	// Runner is the path of the herd-runner executable in the box.
 	Runner string
 	// Reused: it is a stopped box, started again.

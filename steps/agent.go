@@ -171,9 +171,11 @@ func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, rt run
 	stderr := &tail{limit: 64 << 10, next: func(p []byte) {
 		s.emit(event.Event{Type: event.Output, Stream: "stderr", Data: p})
 	}}
+	kill, unguard := s.guard(box.Info())
+	defer unguard()
 	exit, err := box.Exec(ctx, sandbox.Process{
 		Argv: cmd.Argv, Env: s.agentEnv(box.Info(), cmd.Env), Dir: dir,
-		Stdin: bytesReader(cmd.Stdin), Files: cmd.Files, Stop: cmd.Stop, Kill: s.Kill,
+		Stdin: bytesReader(cmd.Stdin), Files: cmd.Files, Stop: cmd.Stop, Kill: kill,
 		Stdout: w.life.writer(lines), Stderr: w.life.writer(stderr),
 		Follow: files, Followed: func(f sandbox.Followed) {
 			w.life.sign()

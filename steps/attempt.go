@@ -73,6 +73,7 @@ func (s *stepRun) attempts(ctx context.Context) attemptEnd {
 func (s *stepRun) once(ctx context.Context) attemptEnd {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	s.stop = func(cause error) { cancel(cause) }
 	if d := s.bound(); !d.IsZero() {
 		var stop context.CancelFunc
 		ctx, stop = context.WithDeadlineCause(ctx, d, errTimeout)
@@ -100,8 +101,11 @@ func (s *stepRun) once(ctx context.Context) attemptEnd {
 	close(done)
 	<-watching
 
+	var full *diskFull
 	switch cause := context.Cause(ctx); {
 	case end.cause == "" || cause == nil:
+	case errors.As(cause, &full):
+		end.cause, end.message, end.hint = event.CauseResourceLimit, full.Error(), diskHint
 	case errors.Is(cause, errTimeout):
 		end.cause, end.message = event.CauseTimeout, s.timeoutMessage()
 		end.hint = "raise timeout-minutes, or find out in the log above what it waited for"

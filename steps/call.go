@@ -98,7 +98,7 @@ func (r *run) callee(n *workflow.Node, l *legState) (*run, error) {
 		return nil, fmt.Errorf("workflow %s: %w", job.Uses.Text, err)
 	}
 	child := newRun(o)
-	child.cleanup, child.bounds = r.cleanup, r.bounds
+	child.cleanup, child.bounds, child.disk = r.cleanup, r.bounds, r.disk
 	child.ahead = newAhead(child, r.ahead.bound())
 	child.prefix = l.leg.ID + workflow.CallSeparator
 	child.groups = append(child.groups, r.groups...)

@@ -84,6 +84,9 @@ type Options struct {
 	NewUUID func() string
 	// Stall ends an agent that shows no sign of life for so long.
 	Stall time.Duration
+	// MinFree is what boxes leave free of this machine's disk, in bytes; 0:
+	// a GiB, or a twentieth of a small disk; negative: they are not watched.
+	MinFree int64
 	// DefaultImage is the image of boxes that name none.
 	DefaultImage string
 	// AcquireGroup waits for a concurrency group of a run or job. A *GroupRefused
@@ -190,6 +193,7 @@ type run struct {
 	legsMu  sync.Mutex
 	cleanup *conc.WaitGroup
 	bounds  *bounds
+	disk    *disk
 	ahead   *ahead
 
 	// Of a called workflow: what stands before the ids of its jobs, and the
@@ -211,6 +215,7 @@ type run struct {
 func Run(ctx context.Context, o Options) event.Outcome {
 	r := newRun(o)
 	r.cleanup, r.bounds = conc.NewWaitGroup(), newBounds(o.MaxParallel, o.MaxAgents)
+	r.disk = newDisk(o.MinFree, o.Now, func(warning string) { r.tellRun("warning", warning, nil) })
 	r.ahead = newAhead(r, make(chan struct{}, o.Prewarm))
 	start := o.Now()
 	info := o.Info

@@ -67,7 +67,6 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 		Files:   []sandbox.File{{Path: scriptPath, Mode: 0o700, Data: []byte(sh.before + script + sh.after)}},
 		Collect: files.collect(),
 		Stop:    scriptStop,
-		Kill:    s.Kill,
 	}
 	if !box.used.Load() {
 		proc.Files = append(proc.Files, sandbox.File{Path: toolCache(info.Temp), Mode: fs.ModeDir})
@@ -75,6 +74,9 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 			proc.Files = append(proc.Files, sandbox.File{Path: eventPath(info), Mode: 0o600, Data: s.Event})
 		}
 	}
+	kill, unguard := s.guard(info)
+	defer unguard()
+	proc.Kill = kill
 	stdout, stderr := s.output("stdout"), s.output("stderr")
 	proc.Stdout, proc.Stderr = stdout, stderr
 	exit, err := box.Exec(ctx, proc)

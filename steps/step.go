@@ -36,9 +36,10 @@ type stepRun struct {
 	outer     <-chan struct{} // closed when the step that uses the action must end
 	release   func()          // gives a background step's place back
 	agent     agentState
-	retries   int    // attempts that may follow the first
-	place     *place // where it works; nil: in the project
-	mark      string // of the place's files when the step began
+	retries   int               // attempts that may follow the first
+	place     *place            // where it works; nil: in the project
+	mark      string            // of the place's files when the step began
+	stop      func(cause error) // ends the attempt
 
 	findingRoot bool
 

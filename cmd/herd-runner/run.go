@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker/go-units"
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,7 @@ type runFlags struct {
 	replay, record, replayOrRecord                    string
 	maxParallel, maxAgents                            int
 	maxCost                                           float64
-	prewarm                                           string
+	prewarm, minFree                                  string
 	dryRun, json, verbose, keepWorkspaces             bool
 	locked, build                                     bool
 	summaryFile, resultFile, policyFile               string
@@ -89,6 +90,7 @@ func (a *App) runCommand() *cobra.Command {
 	fl.IntVar(&f.maxAgents, "max-agents", defaultMaxAgents(), "agent steps at the same time")
 	fl.Float64Var(&f.maxCost, "max-cost", 0, "what all agents of the run may cost together, in US dollars")
 	fl.StringVar(&f.prewarm, "prewarm", "auto", "boxes started ahead of their step at a time; 0: none")
+	fl.StringVar(&f.minFree, "min-free", "", "disk space that boxes leave free: the step that fills the disk is ended before (default: 1g, or a twentieth of a small disk); 0: they may fill it")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan; start nothing")
 	fl.BoolVar(&f.json, "json", false, "events as JSON lines on stdout")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "also show thinking, tool results, boxes and model calls")
@@ -113,6 +115,9 @@ func (a *App) run(ctx context.Context, file string, f runFlags) error {
 	}
 	if _, err := boxesAhead(f.prewarm); err != nil {
 		return problem("--prewarm: %w", err)
+	}
+	if _, err := minFree(f.minFree); err != nil {
+		return problem("--min-free: %w", err)
 	}
 	if f.build && f.dryRun {
 		return problem("--build and --dry-run cannot stand together: a dry run starts nothing")
@@ -176,6 +181,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	if p.boxes {
 		ahead, _ = boxesAhead(p.flags.prewarm) // checked by run
 	}
+	free, _ := minFree(p.flags.minFree) // checked by run
 	contexts := p.contexts(id, ws.Root())
 	sum := sha256.Sum256(p.workflow.Src)
 	out := steps.Run(ctx, steps.Options{
@@ -207,6 +213,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Now:           a.Now,
 		NewUUID:       uuid.NewString,
 		Stall:         stallAfter,
+		MinFree:       free,
 		DefaultImage:  defaultImage,
 		AcquireGroup:  a.acquireGroup(p, id, contexts),
 		Begin:         ws.Prepare,
@@ -220,6 +227,22 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		return shown(code)
 	}
 	return nil
+}
+
+// minFree reads --min-free, in bytes; 0: nothing is said, negative: boxes may fill
+// the disk.
+func minFree(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := units.RAMInBytes(s)
+	switch {
+	case err != nil || n < 0:
+		return 0, fmt.Errorf("%q: expected a size such as 1g or 500m, or 0", s)
+	case n == 0:
+		return -1, nil
+	}
+	return n, nil
 }
 
 // autoAhead is --prewarm auto: the step that comes next, and one more where two

@@ -224,6 +224,9 @@ func (x *box) fillInfo() {
 		if m.Target == x.spec.Home {
 			x.info.HostHome = m.Source
 		}
+		if m.Source != "" && !m.ReadOnly {
+			x.info.HostDirs = append(x.info.HostDirs, m.Source)
+		}
 	}
 	for _, kv := range x.image.env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
