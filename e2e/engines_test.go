@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -154,41 +155,64 @@ func wantNoFileWith(t *testing.T, dir, secret string) {
 }
 
 // TestEnginesAreKilledAsATree: what an agent's tool left behind goes with it.
-// OpenCode alone would leave its tools running on TERM.
+// OpenCode alone would leave its tools running on TERM, Gemini CLI would not
+// listen for 25 seconds while a tool runs; the program of `command` never does.
 func TestEnginesAreKilledAsATree(t *testing.T) {
 	t.Parallel()
 	needEveryEngine(t)
 	model := newModel(t, "")
-	m := newMachine(t, model.openAI("cmd="+b64("(setsid sleep 4521 &) ; touch running; sleep 4522"), "sk-test")...)
+	m := newMachine(t, model.allAPIs("cmd="+b64("(setsid sleep 4521 &) ; touch running; sleep 4522"), "sk-test")...)
 	dir := newRepository(t, map[string]string{"a.txt": "a\n"})
-	for _, engine := range []string{"codex", "opencode"} {
-		p := m.startRun(t, dir, `
-on: workflow_dispatch
-jobs:
-  agent:
-    steps:
-      - id: work
-        prompt: Wait
-        runtime: {type: cli, model: gpt-5.6-sol, engine: `+engine+`}
-        docker: {image: "herd-runner/agent:all", network: none}
-`)
-		running := filepath.Join(dir, "running")
+	jobs := []string{"codex", "opencode", "gemini", "command"}
+	flow := "on: workflow_dispatch\ndefaults: {docker: {image: \"" + everyEngine + "\", network: none}, workspace: copy}\njobs:\n"
+	for _, engine := range jobs {
+		runtime := "model: " + modelOf(engine)
+		if engine == "command" {
+			runtime = "api: openai, command: [sh, -c, \"trap '' TERM INT; (setsid sleep 4523 &); touch running; while :; do sleep 4524; done\"]"
+		}
+		flow += fmt.Sprintf("  %s: {steps: [{id: work, prompt: Wait, runtime: {type: cli, engine: %s, %s}}]}\n", engine, engine, runtime)
+	}
+	p := m.startRun(t, dir, flow, "--max-agents", "4")
+	for _, engine := range jobs {
+		running := filepath.Join(dir, ".herd/workspaces/*", engine, "tree/running")
 		for deadline := time.Now().Add(firstTool); ; time.Sleep(50 * time.Millisecond) {
-			if _, err := os.Stat(running); err == nil {
+			if found, _ := filepath.Glob(running); len(found) > 0 {
 				break
 			}
 			if time.Now().After(deadline) {
 				t.Fatalf("%s called no tool within %v:\n%s", engine, firstTool, p.log())
 			}
 		}
-		p.signal(syscall.SIGINT)
-		r := p.wait().wantCode(t, 130)
-		if out := r.step(t, "agent", "work"); out.Outcome != "cancelled" || out.Cause != event.CauseCancelled {
+	}
+	p.signal(syscall.SIGINT)
+	r := p.wait().wantCode(t, 130)
+	for _, engine := range jobs {
+		if out := r.step(t, engine, "work"); out.Outcome != "cancelled" || out.Cause != event.CauseCancelled {
 			t.Errorf("%s: %+v", engine, out)
 		}
-		if err := os.Remove(running); err != nil {
-			t.Error(err)
-		}
-		m.wantNothingLeft(t, dir)
 	}
+	m.wantNothingLeft(t, dir)
+}
+
+// An agent that does not listen to TERM is killed after its grace, as a tree.
+func TestAgentsThatAreDeafToTerm(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, "OPENAI_API_KEY=sk-test", "OPENAI_BASE_URL=http://127.0.0.1:9/v1")
+	dir := newProject(t, nil)
+	r := m.run(t, dir, `
+on: workflow_dispatch
+jobs:
+  deaf:
+    steps:
+      - id: ask
+        prompt: Say hello.
+        timeout-minutes: 0.05
+        docker: {network: none}
+        runtime: {engine: command, api: openai, command: [sh, -c, "trap '' TERM; (setsid sleep 4525 &); while :; do sleep 1; done"]}
+`).wantCode(t, 1)
+	out := r.step(t, "deaf", "ask")
+	if out.Cause != event.CauseTimeout || !strings.Contains(out.Hint, "timeout-minutes") || out.DurationMS < 13_000 {
+		t.Errorf("%+v", out)
+	}
+	m.wantNothingLeft(t, dir)
 }

@@ -175,6 +175,7 @@ func (h *hold) release() {
 type request struct {
 	Method  string            `json:"method"`
 	URL     string            `json:"url"`
+	Run     string            `json:"run"` // of the script
 	Headers map[string]string `json:"headers"`
 	Answer  string            `json:"answer"`
 	Body    struct {

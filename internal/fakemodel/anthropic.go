@@ -150,6 +150,9 @@ func (x *exchange) scriptBlocks(c conversation) []block {
 		if i := slices.IndexFunc(c.tools, func(t string) bool { return strings.HasPrefix(t, "mcp__") }); name == "" && i >= 0 {
 			name = c.tools[i]
 		}
+		if c.recent == 0 && !slices.Contains(c.tools, name) && slices.Contains(c.tools, "ToolSearch") {
+			return []block{{tool: "ToolSearch", input: object{"query": "select:" + name, "max_results": 1}}} // Claude Code: a deferred one
+		}
 		return []block{{tool: name, input: parse(x.script.b64("input", "{}"))}}
 	case "unknowntool":
 		return []block{{tool: "NoSuchTool", input: object{}}}

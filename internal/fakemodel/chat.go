@@ -1,6 +1,7 @@
 package fakemodel
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -21,7 +22,7 @@ func (x *exchange) chat() string {
 		}
 	}
 	msg := object{"role": "assistant", "content": x.script.final()}
-	finish, answer := "stop", "text"
+	finish, answer := cmp.Or(x.script["stop"], "stop"), "text"
 	if name, args := x.chatCall(names, results); name != "" {
 		msg = object{"role": "assistant", "content": "", "tool_calls": list{object{"index": 0, "type": "function",
 			"id": "call_" + digest(encode(x.req["messages"]), x.script["do"]), "function": object{"name": name, "arguments": encode(args)}}}}

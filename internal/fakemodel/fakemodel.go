@@ -20,8 +20,7 @@ const maxBody = 64 << 20
 
 // Options configure a fake model server. The zero value serves scripts only.
 type Options struct {
-	// Scenarios answer requests whose path bears no /s/ script. Anthropic
-	// Messages only.
+	// Scenarios answer requests without a script. Anthropic Messages only.
 	Scenarios []Scenario
 	// Log gets every request as one JSON line; nil: no log. Writes are
 	// serialised.
@@ -88,6 +87,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := &exchange{w: w, r: r, path: r.URL.Path, clock: s.clock}
+	if m := playWords().FindSubmatch(body); m != nil && !strings.HasPrefix(x.path, "/s/") {
+		x.path = "/s" + string(m[1]) + x.path
+	}
 	scripted := strings.HasPrefix(x.path, "/s/")
 	if scripted {
 		e.Script, e.Run, x.path = splitPrefix(x.path)

@@ -1,6 +1,9 @@
 package fakemodel
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 func (x *exchange) gemini() string {
 	var names []string
@@ -25,7 +28,7 @@ func (x *exchange) gemini() string {
 		}
 	}
 	v := object{
-		"candidates":    list{object{"content": object{"role": "model", "parts": list{part}}, "finishReason": "STOP", "index": 0}},
+		"candidates":    list{object{"content": object{"role": "model", "parts": list{part}}, "finishReason": cmp.Or(x.script["stop"], "STOP"), "index": 0}},
 		"usageMetadata": x.geminiUsage(),
 		"modelVersion":  "fake",
 	}

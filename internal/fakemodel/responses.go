@@ -69,6 +69,8 @@ func (o offer) call(s Script, id string) object {
 	switch {
 	case s["tool"] != "" && o.kinds[s["tool"]] != "":
 		return function(s["tool"], parse(s.b64("input", "{}")))
+	case s["tool"] != "" && o.kinds["exec"] == "custom": // Codex's code mode: it is in none of the lists
+		return o.code(id, "text(JSON.stringify(await tools."+s["tool"]+"("+s.b64("input", "{}")+")));")
 	case o.kinds["exec_command"] != "":
 		return function("exec_command", object{"cmd": cmd})
 	case o.kinds["shell_command"] != "":
@@ -81,10 +83,14 @@ func (o offer) call(s Script, id string) object {
 		return object{"type": "local_shell_call", "id": "lsh_" + id, "call_id": "call_" + id, "status": "completed",
 			"action": object{"type": "exec", "command": list{"bash", "-lc", cmd}}}
 	case o.kinds["exec"] == "custom":
-		return o.grouped(object{"type": "custom_tool_call", "id": "ctc_" + id, "call_id": "call_" + id, "name": "exec", "status": "completed",
-			"input": "const r = await tools.exec_command({cmd: " + encode(cmd) + "}); text(JSON.stringify(r));"})
+		return o.code(id, "const r = await tools.exec_command({cmd: "+encode(cmd)+"}); text(JSON.stringify(r));")
 	}
 	return nil
+}
+
+// code is JavaScript for Codex to run.
+func (o offer) code(id, text string) object {
+	return o.grouped(object{"type": "custom_tool_call", "id": "ctc_" + id, "call_id": "call_" + id, "name": "exec", "status": "completed", "input": text})
 }
 
 // grouped says in which group the called tool stands, where it does.
@@ -112,6 +118,9 @@ func (x *exchange) responses() string {
 	done["status"], done["output"] = "completed", list{item}
 	done["usage"] = object{"input_tokens": in, "input_tokens_details": object{"cached_tokens": x.script.num("cached", 0)}, "output_tokens": out,
 		"output_tokens_details": object{"reasoning_tokens": x.script.num("thought", 0)}, "total_tokens": in + out}
+	if stop := x.script["stop"]; stop != "" {
+		done["status"], done["incomplete_details"] = "incomplete", object{"reason": stop}
+	}
 	if !streams(x.req) {
 		writeJSON(x.w, done)
 		return "nonstream:" + answer
@@ -123,7 +132,7 @@ func (x *exchange) responses() string {
 // finalItem is the answer's text, or a sample of the wanted schema.
 func (x *exchange) finalItem(id string) object {
 	text := x.script.final()
-	if f := obj(obj(x.req["text"])["format"]); str(f["type"]) == "json_schema" {
+	if f := obj(obj(x.req["text"])["format"]); str(f["type"]) == "json_schema" && x.script["noso"] == "" {
 		text = encode(schemaSample(obj(f["schema"])))
 	}
 	return object{"type": "message", "id": "msg_" + id, "role": "assistant", "status": "completed",
@@ -164,5 +173,5 @@ func (x *exchange) streamResponse(begun, done, item object) {
 		emit("response.output_item.added", object{"output_index": 0, "item": part})
 	}
 	emit("response.output_item.done", object{"output_index": 0, "item": item})
-	emit("response.completed", object{"response": done})
+	emit("response."+str(done["status"]), object{"response": done})
 }

@@ -2,12 +2,15 @@ package fakemodel
 
 import (
 	"encoding/base64"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// Script is one behaviour, chosen by the base URL
-// http://HOST/s/<script>/<run>, where <script> is comma-separated key=value:
+// Script is one behaviour, chosen by the base URL http://HOST/s/<script>/<run>,
+// or, so that the steps of one workflow may meet different ones, by the words
+// play/<script>/<run> in the request. <script> is comma-separated key=value:
 //
 //	do=bash                first reply: a Bash tool call, then a final text
 //	do=text | write | loop | sleep | structured | mcp | tool | task | thinking | two | unknowntool | badinput
@@ -23,7 +26,8 @@ import (
 //	stop=<reason>          the stop reason reported
 //	cmd=<base64url>        the shell command to call
 //	path=<base64url>       the file to write
-//	tool=<name>,input=<base64url JSON>   the tool to call
+//	tool=<name>,input=<base64url JSON>   the tool to call (steps=2 where the CLI has it found first)
+//	noso=1                 no structured output, only text
 //	text=<base64url>       final text
 //	xkey=<value>           demand this x-api-key / bearer / x-goog-api-key, else 401
 //
@@ -47,6 +51,11 @@ func ParseScript(s string) Script {
 	}
 	return m
 }
+
+// playWords are those that choose a script in a request.
+var playWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bplay(/[A-Za-z0-9=,_.-]+/[A-Za-z0-9_-]+)`)
+})
 
 // splitPrefix takes /s/<script>/<run>/rest apart.
 func splitPrefix(path string) (script, run, rest string) {

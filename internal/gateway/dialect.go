@@ -25,6 +25,10 @@ type vendor struct {
 	// refusal is an error in the vendor's own shape, with a status that CLIs
 	// which speak it do not retry.
 	refusal func(no refusal) (status int, body any)
+	// waits says that its CLIs wait for the end of a limit by themselves, in
+	// silence, or ask on, whatever x-should-retry says: what can not be waited
+	// out here is a refusal then, not the API's own answer.
+	waits bool
 	// models is a list of models.
 	models func(ids []string) any
 }

@@ -28,6 +28,7 @@ var gemini = vendor{
 	},
 	authorize: func(h http.Header, cred Credential) { h.Set("X-Goog-Api-Key", cred.Value) },
 	refusal:   geminiRefusal,
+	waits:     true,
 	models: func(ids []string) any {
 		type model struct {
 			Name    string   `json:"name"`
@@ -42,19 +43,17 @@ var gemini = vendor{
 	},
 }
 
-// geminiRefusal knows no "payment required": Google says that with 400.
+// geminiRefusal says with 400 what Google has no status for, and what Gemini CLI
+// would ask again after.
 func geminiRefusal(no refusal) (int, any) {
-	status := no.status
-	if status == http.StatusPaymentRequired {
-		status = http.StatusBadRequest
-	}
-	word := map[int]string{
+	status, word := no.status, map[int]string{
 		http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND",
 		http.StatusBadGateway: "UNAVAILABLE", http.StatusGatewayTimeout: "DEADLINE_EXCEEDED",
-	}[status]
+		http.StatusPaymentRequired: "FAILED_PRECONDITION", http.StatusTooManyRequests: "FAILED_PRECONDITION",
+	}[no.status]
 	switch {
-	case no.status == http.StatusPaymentRequired:
-		word = "FAILED_PRECONDITION"
+	case word == "FAILED_PRECONDITION":
+		status = http.StatusBadRequest
 	case word == "":
 		word = "INVALID_ARGUMENT"
 	}

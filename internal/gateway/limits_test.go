@@ -102,6 +102,23 @@ func TestALongLimitIsPassedOn(t *testing.T) {
 	}
 }
 
+// Codex and OpenCode would wait for such a limit in silence, Gemini CLI would ask
+// on: they are told in an answer after which they end.
+func TestALongLimitEndsEveryCLI(t *testing.T) {
+	eachDialect(t, func(t *testing.T, s speech) {
+		up, _ := limitedUpstream(t, time.Hour)
+		b := s.open(t, newGateway(t, Options{Upstreams: s.at(up.URL)}), Limits{})
+		got := s.post(b, s.ask("x", true))
+		call, v := b.journal(1)[0], b.View()
+		if call.Status != 429 || got.header.Get("X-Should-Retry") != "false" || !strings.Contains(v.Error, "slow down") || time.Until(v.RetryAt) < 59*time.Minute {
+			t.Errorf("%+v\n%+v\n%+v", got, call, v)
+		}
+		if passed := got.status == 429; passed != (s.dialect == &messages) || (got.header.Get("Retry-After") != "") != passed {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // No request waits beyond the end of its step, and what a held request heard is
 // journaled.
 func TestWaitsEndWithTheStep(t *testing.T) {

@@ -30,6 +30,7 @@ var openai = vendor{
 		}
 	},
 	refusal: openaiRefusal,
+	waits:   true,
 	models: func(ids []string) any {
 		type model struct {
 			ID      string `json:"id"`

@@ -48,10 +48,17 @@ type ticket struct {
 }
 
 // limitedError says that a request cannot go in time.
-type limitedError struct{ until time.Time }
+type limitedError struct {
+	until time.Time
+	said  string // by the API, to this request; may be empty
+}
 
 func (e *limitedError) Error() string {
-	return fmt.Sprintf("the model API limits requests of this credential until %s", e.until.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("the model API limits requests of this credential until %s, longer than this request can wait", e.until.UTC().Format(time.RFC3339))
+	if e.said != "" {
+		text += " (" + e.said + ")"
+	}
+	return text
 }
 
 func (l *limiter) ticket() *ticket {
@@ -69,7 +76,7 @@ func (l *limiter) wait(ctx context.Context, t *ticket, deadline time.Time, waiti
 	until := l.until
 	if until.After(deadline) {
 		l.mu.Unlock()
-		return &limitedError{until}
+		return &limitedError{until: until}
 	}
 	t.ready = make(chan struct{})
 	at, _ := slices.BinarySearchFunc(l.queue, t.arrival, func(q *ticket, arrival int64) int { return int(q.arrival - arrival) })
@@ -91,7 +98,7 @@ func (l *limiter) wait(ctx context.Context, t *ticket, deadline time.Time, waiti
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timeout.C:
-		err = &limitedError{l.reopens()}
+		err = &limitedError{until: l.reopens()}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ func (x *exchange) fail(no refusal) {
 	status, body := x.dialect.refusal(no)
 	x.call.Status, x.call.Reason = status, no.reason
 	x.w.Header().Set("Content-Type", "application/json")
-	if !no.retryAt.IsZero() {
+	if status == http.StatusTooManyRequests && !no.retryAt.IsZero() { // OpenCode waits for it after a 400 too
 		seconds := max(1, int64(math.Ceil(no.retryAt.Sub(x.s.gw.clock()).Seconds())))
 		x.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}

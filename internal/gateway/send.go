@@ -52,7 +52,8 @@ func (x *exchange) send(ctx context.Context, cancel context.CancelCauseFunc, up 
 			return resp, nil
 		}
 		x.limitedUntil = l.heard(t, limited, g.retryAt(resp, m))
-		if strings.EqualFold(resp.Header.Get("X-Should-Retry"), "false") || x.limitedUntil.After(deadline) {
+		tooLong := x.limitedUntil.After(deadline)
+		if tooLong && !x.dialect.waits || !tooLong && strings.EqualFold(resp.Header.Get("X-Should-Retry"), "false") {
 			resp.Header.Set("X-Should-Retry", "false")
 			return resp, nil
 		}
@@ -61,6 +62,9 @@ func (x *exchange) send(ctx context.Context, cancel context.CancelCauseFunc, up 
 		call.Status, call.Reason, call.Usage = resp.StatusCode, "rate_limited", event.Usage{CostKnown: true}
 		call.DurationMS = g.clock().Sub(tried).Milliseconds()
 		x.s.emit(call)
+		if tooLong {
+			return nil, &limitedError{until: x.limitedUntil, said: fmt.Sprintf("HTTP %d: %s", resp.StatusCode, m.message)}
+		}
 	}
 }
 
@@ -99,7 +103,7 @@ func (x *exchange) unsent(ctx context.Context, host string, err error) {
 	switch {
 	case errors.As(err, &late):
 		x.refuse(refusal{status: http.StatusTooManyRequests, kind: "rate_limit_error", reason: "rate_limited",
-			message: "herd-runner: " + err.Error() + ", longer than this request can wait", retryAt: late.until})
+			message: "herd-runner: " + err.Error(), retryAt: late.until})
 	case x.r.Context().Err() != nil:
 		x.call.Reason = "client_gone"
 		x.end(nil, time.Time{}, "the agent ended the request")

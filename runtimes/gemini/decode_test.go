@@ -55,6 +55,8 @@ func TestTranscripts(t *testing.T) {
 		{file: "fail-empty", view: status(200), cause: event.CauseInfrastructure},
 		{file: "fail-malformed", exit: 1, view: status(200), cause: event.CauseInfrastructure},
 		{file: "fail-truncated", exit: 1, view: status(200), cause: event.CauseInfrastructure},
+		// Its own watch over loops ends it with exit code 0 and "success".
+		{file: "loop", view: ok, cause: event.CauseNoResult},
 		{file: "maxturns", exit: 53, view: ok, cause: event.CauseMaxTurns},
 
 		// Stopped from outside while it tried again and again, or hung.

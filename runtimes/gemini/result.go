@@ -40,7 +40,12 @@ func (d *decoder) failed(end runtimes.End) *runtimes.Result {
 		return early(end)
 	}
 	if d.last.ok {
-		return nil
+		if d.answer.Len() > 0 || d.said == "" {
+			return nil
+		}
+		// "Loop detected, stopping execution", with exit code 0.
+		return &runtimes.Result{Cause: event.CauseNoResult, Message: "the agent gave up without an answer: " + d.said,
+			Hint: "say in the prompt what to do where it gets stuck, try another model, or run the step again"}
 	}
 	message := d.last.message
 	if message == "" {
