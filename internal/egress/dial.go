@@ -42,6 +42,7 @@ func (s *Session) dial(ctx context.Context, t target, c *call) (net.Conn, *failu
 		if err == nil {
 			dialled := addr.String()
 			c.address.Store(&dialled)
+			c.connected()
 			return &counted{Conn: conn, call: c}, nil
 		}
 		if ctx.Err() != nil {

@@ -118,6 +118,13 @@ func (n *internet) box(t *testing.T, allow ...string) *box {
 	return b
 }
 
+// told gives what was reported so far.
+func (b *box) told() []event.EgressCall {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]event.EgressCall{}, b.calls...)
+}
+
 // ended closes the box and gives what was reported, without what varies.
 func (b *box) ended() []event.EgressCall {
 	b.session.Close()
@@ -576,7 +583,8 @@ func TestFailuresOfTheServer(t *testing.T) {
 	}
 }
 
-// TestCloseCutsEverything: what a box has open ends with it, and is reported.
+// TestCloseCutsEverything: what a box has open is reported while it is, ends with
+// the box, and is reported then.
 func TestCloseCutsEverything(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -598,8 +606,10 @@ func TestCloseCutsEverything(t *testing.T) {
 	}
 	_, plain := b.raw("GET http://slow.example.com/ HTTP/1.1\r\nHost: x\r\n\r\n")
 	_, _ = b.raw("GET http://slow.exa")
-	for len(n.dials()) < 2 {
-		time.Sleep(time.Millisecond)
+	for limit := time.Now().Add(10 * time.Second); len(b.told()) < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatalf("nothing is told of requests that go on: %+v", b.told())
+		}
 	}
 	over := make(chan struct{})
 	go func() {
@@ -613,8 +623,14 @@ func TestCloseCutsEverything(t *testing.T) {
 	}
 	_, _ = io.ReadAll(tunnel)
 	_, _ = io.ReadAll(plain)
-	if len(b.calls) != 2 {
-		t.Errorf("got %+v", b.calls)
+	calls := b.told()
+	if len(calls) != 4 || !calls[0].Open || !calls[1].Open {
+		t.Fatalf("got %+v", calls)
+	}
+	for _, c := range calls[2:] {
+		if c.Open || !c.Told {
+			t.Errorf("the end is told as %+v", c)
+		}
 	}
 }
 

@@ -19,6 +19,9 @@ const (
 	maxCalls = 10_000
 	// maxKinds of those are told apart.
 	maxKinds = 1_000
+	// openTime is after how long a request that goes on is told: whoever ends the
+	// runner with it leaves a trace.
+	openTime = 500 * time.Millisecond
 )
 
 // ledger reports requests, boundedly: a box can make any number of them.
@@ -32,6 +35,13 @@ type ledger struct {
 
 func newLedger(asked func() func(event.EgressCall)) *ledger {
 	return &ledger{asked: asked, later: map[event.EgressCall]*event.EgressCall{}}
+}
+
+// room says whether requests are still reported one by one.
+func (l *ledger) room() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls < maxCalls
 }
 
 func (l *ledger) add(e event.EgressCall, tell func(event.EgressCall)) {
@@ -89,21 +99,60 @@ type call struct {
 	// What connections add, which may be made still when the request has ended.
 	address        atomic.Pointer[string]
 	sent, received atomic.Int64
+
+	mu    sync.Mutex
+	timer *time.Timer // of what is told while it is open
+	told  bool
+	ended bool
 }
 
 func (s *Session) begin(method string) *call {
 	return &call{session: s, tell: s.log.asked(), start: s.opts.Now(), method: method}
 }
 
-// end reports the request; f is nil where it got through.
-func (c *call) end(f *failure) {
+// connected is told that there is a connection to the server.
+func (c *call) connected() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer == nil && !c.ended {
+		c.timer = time.AfterFunc(openTime, c.tellOpen)
+	}
+}
+
+func (c *call) tellOpen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended || !c.session.log.room() {
+		return
+	}
+	c.told = true
+	e := c.sofar()
+	e.Open = true
+	c.tell(e)
+}
+
+// sofar is the request as it stands, which the list has let out.
+func (c *call) sofar() event.EgressCall {
 	e := event.EgressCall{
-		Method: c.method, Host: c.target.name, Port: c.target.port, Allowed: true, Entry: c.entry, Status: c.status,
+		Method: c.method, Host: c.target.name, Port: c.target.port, Allowed: true, Entry: c.entry,
 		Sent: c.sent.Load(), Received: c.received.Load(), DurationMS: c.session.opts.Now().Sub(c.start).Milliseconds(),
 	}
 	if address := c.address.Load(); address != nil {
 		e.Address = *address
 	}
+	return e
+}
+
+// end reports the request; f is nil where it got through.
+func (c *call) end(f *failure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	e := c.sofar()
+	e.Status, e.Told = c.status, c.told
 	if f != nil {
 		e.Allowed = !f.refused()
 		e.Reason, e.Message, e.Hint = f.reason, f.message, f.hint

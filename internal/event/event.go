@@ -193,6 +193,10 @@ type EgressCall struct {
 	Hint       string `json:"hint,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
 	Count      int    `json:"count,omitempty"` // of the requests this sums up; 0: it is one
+	// Open says that the request has not ended, and Told, when it has, that it
+	// was told while it was open.
+	Open bool `json:"open,omitempty"`
+	Told bool `json:"told,omitempty"`
 }
 
 // Note is a message to the person, with a place where it has one.

@@ -45,6 +45,7 @@ const maxEgressRows = 20_000
 func Egress(r *Reader) (EgressState, error) {
 	s := EgressState{Run: r.ID, Rows: []EgressRow{}, List: []EgressList{}}
 	at := map[EgressRow]int{}
+	open := map[EgressRow][]event.EgressCall{}
 	for e, err := range r.Events {
 		if err != nil {
 			return EgressState{}, err
@@ -66,7 +67,20 @@ func Egress(r *Reader) (EgressState, error) {
 		s.Rows[i].Requests += max(c.Count, 1)
 		s.Rows[i].Sent += c.Sent
 		s.Rows[i].Received += c.Received
+
+		// What was told while it was open is told again at its end.
+		early := EgressRow{Job: e.Job, Step: e.Step, Host: c.Host, Port: c.Port, Allowed: true}
+		if waiting := open[early]; c.Open {
+			open[early] = append(waiting, c)
+		} else if c.Told && len(waiting) > 0 {
+			first := &s.Rows[at[early]]
+			first.Requests--
+			first.Sent -= waiting[0].Sent
+			first.Received -= waiting[0].Received
+			open[early] = waiting[1:]
+		}
 	}
+	s.Rows = slices.DeleteFunc(s.Rows, func(r EgressRow) bool { return r.Requests == 0 })
 	s.sort()
 	s.enough()
 	return s, nil

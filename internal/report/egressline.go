@@ -42,7 +42,7 @@ func refusal(c event.EgressCall) string {
 func (t *Terminal) egress(v *stepView, e event.Event) {
 	c := *e.Egress
 	if c.Allowed {
-		if t.opts.Verbose {
+		if t.opts.Verbose && !c.Open {
 			text := fmt.Sprintf("%s %s:%d: %d bytes out, %d in, %s", c.Method, c.Host, c.Port, c.Sent, c.Received, milliseconds(c.DurationMS))
 			if c.Message != "" {
 				text += ": " + c.Message
