@@ -197,12 +197,17 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits := ""
+	if state, err := a.stateDir(); err == nil { // no home: nothing is shared with other runs
+		limits = filepath.Join(state, "limits")
+	}
 	o := gateway.Options{
 		Mode:        gateway.Live,
 		Upstreams:   gateway.UpstreamsFromEnvironment(a.Getenv),
 		Credentials: masked(gateway.FromEnvironment(a.Getenv, home), p.masker),
 		Prices:      prices,
 		Day:         day,
+		LimitsDir:   limits,
 		Permit:      p.policy.PermitModel,
 		ServerTools: p.serverTools(),
 		Redact:      p.masker.String,

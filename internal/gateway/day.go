@@ -15,13 +15,15 @@ import (
 	"time"
 )
 
+// lockRetry is how long to leave a locked file alone.
+const lockRetry = 2 * time.Millisecond
+
 // Bounds of the day's book.
 const (
-	bookLockTime  = 5 * time.Second
-	bookLockRetry = 2 * time.Millisecond
-	bookKept      = 31 * 24 * time.Hour
-	bookPoll      = 200 * time.Millisecond
-	bookEnd       = ".jsonl"
+	bookLockTime = 5 * time.Second
+	bookKept     = 31 * 24 * time.Hour
+	bookPoll     = 200 * time.Millisecond
+	bookEnd      = ".jsonl"
 )
 
 // Day is the operator's budget of one calendar day, over all runs of a user on
@@ -172,21 +174,27 @@ func (d *Day) Close() error {
 func (b *book) lock(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, bookLockTime)
 	defer cancel()
+	err := lockFile(bounded, b.file)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%s was locked by another process for %s: is a herd-runner stopped (SIGSTOP)?", b.file.Name(), bookLockTime)
+	}
+	return err
+}
+
+// lockFile waits for the file's lock, or gives the context's error.
+func lockFile(ctx context.Context, f *os.File) error {
 	for {
-		err := syscall.Flock(int(b.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case !errors.Is(err, syscall.EWOULDBLOCK):
-			return fmt.Errorf("lock %s: %w", b.file.Name(), err)
+			return fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		if err := pause(bounded, bookLockRetry); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return fmt.Errorf("%s was locked by another process for %s: is a herd-runner stopped (SIGSTOP)?", b.file.Name(), bookLockTime)
+		if err := pause(ctx, lockRetry); err != nil {
+			return err
 		}
 	}
 }

@@ -28,6 +28,9 @@ type Options struct {
 	// Day is the operator's budget of a day; nil: there is none. Replay spends
 	// nothing of it. The gateway closes it.
 	Day *Day
+	// LimitsDir is where the runners of one user tell each other of rate limits,
+	// without the credentials; it is made. Empty, or of no use: they do not.
+	LimitsDir string
 	// Permit is the operator's word on a model; nil: any is allowed.
 	Permit func(model string) error
 	// Transport reaches the upstream; nil: a transport with Timeouts that
@@ -110,6 +113,11 @@ func New(o Options) (*Gateway, error) {
 	}
 	if g.clock == nil {
 		g.clock = time.Now
+	}
+	if o.LimitsDir != "" && o.Mode != Replay {
+		if b, err := openBoard(o.LimitsDir, g.clock()); err == nil {
+			g.limiters.board = b
+		}
 	}
 	switch {
 	case !slices.Contains([]Mode{Live, Record, Replay, ReplayOrRecord}, g.mode):

@@ -28,10 +28,13 @@ const (
 // limited and are sent again. Safe for concurrent use.
 type limiter struct {
 	clock func() time.Time
+	board *board // what other runners say of the credential; nil: nobody
+	name  string // of the credential there
 
 	mu      sync.Mutex
 	arrived int64
 	until   time.Time // nothing goes before
+	learned time.Time // the last notice taken over
 	episode int       // limits so far; answers to requests sent before one say nothing new
 	strikes int       // limits in a row
 	window  int       // requests at once; 0: any number
@@ -73,6 +76,7 @@ func (l *limiter) ticket() *ticket {
 // it waits at least; it is not called where there is no wait.
 func (l *limiter) wait(ctx context.Context, t *ticket, deadline time.Time, waiting func(until time.Time)) error {
 	l.mu.Lock()
+	l.learn()
 	until := l.until
 	if until.After(deadline) {
 		l.mu.Unlock()
@@ -125,8 +129,31 @@ func (l *limiter) backoff() time.Duration {
 	return min(time.Second<<min(max(l.strikes-1, 0), 10), maxBackoff)
 }
 
+// learn takes over what other runners have heard. A limit too long to be waited
+// out may have been lifted since, by a person: one request goes and asks. The
+// caller holds mu.
+func (l *limiter) learn() {
+	if l.board == nil {
+		return
+	}
+	until, now := l.board.until(l.name), l.clock()
+	if until.Equal(l.learned) || !until.After(now) || !until.After(l.until) {
+		return
+	}
+	l.learned = until
+	if l.window == 0 {
+		l.window = 1
+	}
+	if until.Sub(now) <= maxHold {
+		l.until = until
+	}
+}
+
 // grant lets the first in the queue go, as many as may. The caller holds mu.
 func (l *limiter) grant() {
+	if len(l.queue) > 0 {
+		l.learn()
+	}
 	for len(l.queue) > 0 && (l.window == 0 || l.sent < l.window) {
 		if wait := l.until.Sub(l.clock()); wait > 0 {
 			l.wake(wait)
@@ -163,6 +190,14 @@ const (
 // heard takes the API's word on a request that went; retryAt is zero where it
 // does not say. It gives when the limit ends.
 func (l *limiter) heard(t *ticket, v verdict, retryAt time.Time) time.Time {
+	until := l.hear(t, v, retryAt)
+	if v == limited && l.board != nil {
+		l.board.post(l.name, until)
+	}
+	return until
+}
+
+func (l *limiter) hear(t *ticket, v verdict, retryAt time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent--
@@ -195,8 +230,9 @@ func (l *limiter) heard(t *ticket, v verdict, retryAt time.Time) time.Time {
 
 // limiters are those of a gateway, by credential.
 type limiters struct {
-	mu  sync.Mutex
-	all map[[sha256.Size]byte]*limiter
+	board *board // nil: none
+	mu    sync.Mutex
+	all   map[[sha256.Size]byte]*limiter
 }
 
 // of gives the limiter of the credential at a host.
@@ -209,7 +245,10 @@ func (s *limiters) of(host, credential string, clock func() time.Time) *limiter 
 	}
 	l := s.all[key]
 	if l == nil {
-		l = &limiter{clock: clock}
+		l = &limiter{clock: clock, board: s.board}
+		if s.board != nil {
+			l.name = s.board.name(host, credential)
+		}
 		s.all[key] = l
 	}
 	return l
