@@ -112,6 +112,63 @@ func TestA429StormIsWaitedOut(t *testing.T) {
 	}
 }
 
+// Two runs on one machine with one credential: the second sends nothing into the
+// limit that the first has met.
+func TestRunsShareWhatTheyKnowOfALimit(t *testing.T) {
+	t.Parallel()
+	model := newBusyModel(t, 20*time.Second, "do=text")
+	m := newMachine(t, model.asked()...)
+	const flow = `
+on: workflow_dispatch
+jobs:
+  a:
+    strategy: {matrix: {n: [1, 2, 3, 4]}, max-parallel: %d}
+    docker: false
+    workspace: ro
+    steps:
+      - {id: ask, prompt: Say hello., runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}}
+`
+	waits := func(e event.Event) bool { return e.Type == event.Waiting && e.Wait.Reason == event.WaitRateLimit }
+	first := m.startRun(t, newProject(t, nil), fmt.Sprintf(flow, 1), "--allow", "host")
+	first.await("a wait", waits)
+	second := m.startRun(t, newProject(t, nil), fmt.Sprintf(flow, 4), "--allow", "host")
+	second.await("a wait", waits)
+	first.wait().wantCode(t, 0)
+	second.wait().wantCode(t, 0)
+	model.mu.Lock()
+	defer model.mu.Unlock()
+	if model.limited != 1 || model.taken < 8 {
+		t.Errorf("%d requests were sent into the limit, %d were taken", model.limited, model.taken)
+	}
+}
+
+// The upstream dies in the middle of its answers. Its agents end by
+// infrastructure, with what to do; one that is back by the next attempt is asked again.
+func TestTheUpstreamDiesInMidStream(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	model := newModel(t, "")
+	m := newMachine(t, model.asked("sk-ant-test")...)
+	dir := newProject(t, map[string]string{"a.txt": "a\n"})
+	r := m.run(t, dir, `
+on: workflow_dispatch
+defaults: {docker: {network: none}, workspace: ro}
+jobs:
+  claude: {steps: [{id: ask, prompt: Go. play/fail=truncated/c, runtime: {type: cli, engine: claude, model: sonnet, env: {CLAUDE_CODE_MAX_RETRIES: "1"}}}]}
+  claude-again: {steps: [{id: ask, prompt: "Go. play/do=text,fail=truncated,n=1/ca", runtime: {type: cli, engine: claude, model: sonnet}}]}
+  sdk-again: {steps: [{id: ask, prompt: "Go. play/do=text,fail=truncated,n=1/sa", runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}}]}
+`).wantCode(t, 3)
+	if out := r.step(t, "claude", "ask"); out.Cause != event.CauseInfrastructure || !strings.Contains(out.Message, "broke the answer off") || !strings.Contains(out.Hint, "run again") {
+		t.Errorf("%+v", out)
+	}
+	for _, job := range []string{"claude-again", "sdk-again"} {
+		if out := r.step(t, job, "ask"); out.Outcome != "success" || !out.Usage.Estimated {
+			t.Errorf("%s: %+v; what the broken answer cost is an estimate", job, out)
+		}
+	}
+	m.wantNothingLeft(t, dir)
+}
+
 // A limit longer than a request can wait ends the steps at once, with until
 // when; retry: waits for it only as long as the step may take.
 func TestALongRateLimitSaysUntilWhen(t *testing.T) {

@@ -136,6 +136,9 @@ type Usage struct {
 	// CostKnown is false when a model had no price; CostUSD is then a lower
 	// bound, and null in JSON where nothing is known at all.
 	CostKnown bool `json:"cost_known"`
+	// Estimated says that tokens and cost are in part an estimate: an answer broke
+	// off, or ended, without saying what it used.
+	Estimated bool `json:"estimated,omitempty"`
 	// CostBasis is how it is paid; empty: nothing was (a replay), or not known.
 	CostBasis string `json:"cost_basis,omitempty"`
 }

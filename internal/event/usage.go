@@ -21,6 +21,7 @@ func (u Usage) Add(v Usage) Usage {
 		ReasoningTokens:  u.ReasoningTokens + v.ReasoningTokens,
 		CostUSD:          u.CostUSD + v.CostUSD,
 		CostKnown:        known,
+		Estimated:        u.Estimated || v.Estimated,
 		CostBasis:        JoinBasis(u.CostBasis, v.CostBasis),
 	}
 }

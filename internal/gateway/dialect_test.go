@@ -468,6 +468,53 @@ func TestFailuresOfEveryDialectAreToldTruly(t *testing.T) {
 	})
 }
 
+// A stream that breaks off, or that the agent leaves, has not told what it used:
+// what is known of it is an estimate, and said to be one.
+func TestWhatBrokeOffIsEstimated(t *testing.T) {
+	eachDialect(t, func(t *testing.T, s speech) {
+		if s.dialect == &generateContent {
+			return // each of its events tells the tokens up to now
+		}
+		for _, leaves := range []bool{false, true} {
+			sent := make(chan struct{})
+			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				for range 3 {
+					_, _ = io.WriteString(w, s.text("word "))
+				}
+				w.(http.Flusher).Flush()
+				close(sent)
+				if leaves {
+					<-r.Context().Done()
+				}
+				panic(http.ErrAbortHandler)
+			})
+			b := s.open(t, newGateway(t, Options{Upstreams: s.at(up.URL)}), Limits{})
+			body := s.ask("x", true)
+			r := s.request(b, s.path, body)
+			if leaves {
+				ctx, leave := context.WithCancel(t.Context())
+				resp, err := client().Do(r.WithContext(ctx))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(resp.Body, make([]byte, 3*len(s.text("word ")))); err != nil {
+					t.Fatal(err)
+				}
+				leave()
+				_ = resp.Body.Close()
+			} else {
+				b.do(r)
+			}
+			<-sent
+			u := b.journal(1)[0].Usage
+			if !u.Estimated || u.InputTokens != int64(len(body)/3+1) || u.OutputTokens != 3 {
+				t.Errorf("leaves %v: %+v", leaves, u)
+			}
+		}
+	})
+}
+
 func TestWhatTheVendorsErrorsSay(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tc := range []struct {

@@ -178,13 +178,16 @@ func (x *exchange) end(m *meter, retryAt time.Time, message string) {
 	x.call.DurationMS = x.s.gw.clock().Sub(x.started).Milliseconds()
 	var used tokens
 	if m != nil && x.req.asks() {
+		u := &x.call.Usage
 		used = m.tokens
+		if u.Estimated = x.call.Status < 400 && m.untold(); u.Estimated {
+			used = m.estimate(len(x.body))
+		}
 		x.call.StopReason = cutText(m.stop, 100)
 		cost, known := x.s.gw.prices.cost(x.call.Model, used)
-		if !m.counted && x.call.Status < 400 {
+		if !m.counted && !u.Estimated && x.call.Status < 400 {
 			known = false // it answered, and nobody knows what that cost
 		}
-		u := &x.call.Usage
 		u.InputTokens, u.OutputTokens = used.input, used.output
 		u.CacheReadTokens, u.CacheWriteTokens = used.cacheRead, used.cacheWrite
 		u.ReasoningTokens = used.reasoning

@@ -35,6 +35,7 @@ type meter struct {
 	over    bool   // buf outgrew limit
 	tokens  tokens
 	counted bool          // some usage was seen
+	pieces  int64         // events that go on with the answer; each is a token at least
 	stop    string        // the last stop reason
 	kind    string        // of an error
 	message string        // of an error
@@ -69,6 +70,21 @@ func (m *meter) add(t tokens) {
 	if m.counted = true; t.total() >= m.tokens.total() {
 		m.tokens = t
 	}
+}
+
+// untold says that an answer came, or began to, and did not say what it used.
+func (m *meter) untold() bool {
+	return m.stream && (!m.counted && m.pieces > 0 || m.counted && !m.ended)
+}
+
+// estimate completes the count of such an answer to a request of so many bytes.
+func (m *meter) estimate(request int) tokens {
+	t := m.tokens
+	if !m.counted {
+		t.input = int64(request/bytesPerToken) + 1
+	}
+	t.output = min(max(t.output, m.pieces), maxTokens)
+	return t
 }
 
 // why is the reason of an answer with status; empty where it is well or its
@@ -117,6 +133,9 @@ func (m *meter) keep(p []byte) {
 
 func (m *meter) line(line []byte) {
 	if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+		if mentions(data, "delta") {
+			m.pieces++
+		}
 		m.dialect.event(m, data)
 	}
 }

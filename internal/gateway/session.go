@@ -248,6 +248,7 @@ func (s *Session) account(x *exchange, used tokens, retryAt time.Time, message s
 	v.Usage.ReasoningTokens += call.Usage.ReasoningTokens
 	v.Usage.CostUSD += call.Usage.CostUSD
 	v.Usage.CostKnown = v.Usage.CostKnown && call.Usage.CostKnown
+	v.Usage.Estimated = v.Usage.Estimated || call.Usage.Estimated
 	v.Usage.CostBasis = event.JoinBasis(v.Usage.CostBasis, call.Usage.CostBasis)
 	s.progressed(x)
 	// Counting tokens is a side request, and an agent that leaves a request

@@ -85,8 +85,9 @@ func number(n int64) string {
 	return s
 }
 
-// Cost prints what usage cost; "≥" where a model had no price. What a login
-// pays for is said so, with what API rates would be.
+// Cost prints what usage cost; "≥" where a model had no price, "~" where part of
+// it is an estimate. What a login pays for is said so, with what API rates would
+// be.
 func Cost(u event.Usage) string {
 	cost := dollars(u)
 	switch {
@@ -107,6 +108,8 @@ func dollars(u event.Usage) string {
 		return "?"
 	case !u.CostKnown:
 		return fmt.Sprintf("≥$%.4f", u.CostUSD)
+	case u.Estimated:
+		return fmt.Sprintf("~$%.4f", u.CostUSD)
 	}
 	return fmt.Sprintf("$%.4f", u.CostUSD)
 }
