@@ -81,3 +81,49 @@ jobs:
 		t.Errorf("exit %d, %s", r.code, r.stderr)
 	}
 }
+
+// THREATS 13: on a disk that is full to the last byte, the record of a run can be
+// read up to where there was room, the run says what is missing of it, and once
+// there is room the next one works.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, "size=24m")
+	m := newMachine(t)
+	const workflow = `
+on: workflow_dispatch
+defaults: {docker: {network: none, memory: 256m}}
+jobs:
+  before: {steps: [{id: s, run: echo early}]}
+  fill:
+    needs: before
+    steps:
+      - id: s
+        run: |
+          cat /dev/zero >fill || true
+          for i in $(seq 200000); do echo "line $i that has no room any more"; done
+          exit 7
+`
+	r := m.run(t, dir, workflow, "--min-free", "0")
+	if out := r.step(t, "fill", "s"); out.Cause != event.CauseResourceLimit || !strings.Contains(out.Message, "no room was left in") {
+		t.Errorf("the step that filled it: %+v", out)
+	}
+	r.wantCode(t, 3)
+	if !strings.Contains(r.stderr+r.stdout, "no space left") || !strings.Contains(r.stderr+r.stdout, "not complete") {
+		t.Errorf("nobody says that the record is not complete: exit %d\n%s", r.code, r.stderr)
+	}
+	if show := m.call(t, "show", "-C", dir).wantCode(t, 0); !strings.Contains(show.stdout, "before") {
+		t.Errorf("show:\n%s", show.stdout)
+	}
+	if logs := m.call(t, "logs", "-C", dir, "latest", "before").wantCode(t, 0); !strings.Contains(logs.stdout, "early") {
+		t.Errorf("logs:\n%s", logs.stdout)
+	}
+	if err := os.Remove(filepath.Join(dir, "fill")); err != nil {
+		t.Fatal(err)
+	}
+	next := m.run(t, dir, "on: workflow_dispatch\njobs: {a: {steps: [{id: s, run: echo again}]}}\n").wantCode(t, 0)
+	if got := next.output("a", "s"); got != "again\n" {
+		t.Errorf("the next run said %q", got)
+	}
+	wantJournal(t, dir, next)
+	m.wantNothingLeft(t, dir)
+}

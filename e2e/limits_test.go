@@ -148,3 +148,70 @@ jobs:
 	}
 	m.wantNothingLeft(t, dir)
 }
+
+// THREATS 11: a box whose memory is used up by more than a process can answer for
+// (files in memory count, and nobody can be killed for them) fails its step with
+// the cause oom; a hog of file descriptors ends at the box's limits. The steps
+// beside them do not notice.
+func TestHogsOfTheWholeBox(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	dir := newProject(t, nil)
+	p := m.startRun(t, dir, `
+on: workflow_dispatch
+defaults: {docker: {network: none}, workspace: ro}
+jobs:
+  memory:
+    steps:
+      - id: eat
+        docker: {memory: 64m, tmpfs: ["/scratch:size=200m"]}
+        timeout-minutes: 1
+        run: cat /dev/zero >/scratch/all
+  crowd:
+    steps:
+      - id: eat
+        docker: {memory: 96m, pids-limit: 64}
+        timeout-minutes: 1
+        run: |
+          for i in $(seq 40); do tail /dev/zero & done
+          wait -n; wait
+          exit 9
+  files:
+    steps:
+      - id: open
+        docker: {memory: 128m, ulimits: {nofile: 256}}
+        timeout-minutes: 1
+        run: |
+          exec perl -e 'my @f; while (1) { open(my $f, "<", "/dev/null") or die "out of files: $!"; push @f, $f }'
+  all-files:
+    steps:
+      - id: open
+        docker: {memory: 64m}
+        timeout-minutes: 1
+        run: |
+          exec perl -e 'my @f; while (1) { open(my $f, "<", "/dev/null") or die "out of files: $!"; push @f, $f }'
+  beside:
+    steps:
+      - id: work
+        run: while ! test -e over; do sh -c 'cat /proc/self/status' >/dev/null || exit 5; sleep 0.1; done; echo fine
+`)
+	for _, job := range []string{"memory", "crowd", "files", "all-files"} {
+		p.await("the end of "+job, func(e event.Event) bool { return e.Type == event.JobFinished && e.Job == job })
+	}
+	write(t, dir+"/over", "")
+	r := p.wait().wantCode(t, 1)
+	for job, step := range map[string]string{"memory": "eat", "crowd": "eat"} {
+		if out := r.step(t, job, step); out.Cause != event.CauseOOM || !strings.Contains(out.Hint, "memory") {
+			t.Errorf("%s: %+v, want cause oom", job, out)
+		}
+	}
+	for _, job := range []string{"files", "all-files"} {
+		if out := r.step(t, job, "open"); out.Cause != event.CauseResourceLimit || !strings.Contains(out.Hint, "nofile") {
+			t.Errorf("%s: %+v, want cause resource_limit", job, out)
+		}
+	}
+	if out := r.step(t, "beside", "work"); out.Outcome != "success" || r.output("beside", "work") != "fine\n" {
+		t.Errorf("beside them: %+v", out)
+	}
+	m.wantNothingLeft(t, dir)
+}

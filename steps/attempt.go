@@ -41,6 +41,17 @@ func (e *attemptEnd) blameLimit() {
 	}
 }
 
+// blameFiles makes the limit of open files the cause of a script's failure where
+// its last words say so: the kernel tells nobody else. A script that says it for
+// nothing has failed all the same.
+func (e *attemptEnd) blameFiles(stderr []byte) {
+	said := strings.ToLower(string(stderr))
+	if e.cause == event.CauseExitCode && (strings.Contains(said, "too many open files") || strings.Contains(said, "emfile")) {
+		e.cause, e.hint = event.CauseResourceLimit, "raise the limit, docker.ulimits: {nofile: N}, or have it close what it does not use"
+		e.message += ": it had too many open files"
+	}
+}
+
 // attempts runs the step until it succeeds or its retries are used up.
 func (s *stepRun) attempts(ctx context.Context) attemptEnd {
 	retry, err := workflow.DecodeRetry(s.step.Retry, s.eval)

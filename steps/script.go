@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -78,7 +79,8 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	defer unguard()
 	proc.Kill = kill
 	stdout, stderr := s.output("stdout"), s.output("stderr")
-	proc.Stdout, proc.Stderr = stdout, stderr
+	last := &tail{limit: 4 << 10, next: func([]byte) {}}
+	proc.Stdout, proc.Stderr = stdout, io.MultiWriter(stderr, last)
 	exit, err := box.Exec(ctx, proc)
 	box.used.Store(true)
 	stdout.Flush()
@@ -98,6 +100,7 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	case exit.Code != 0:
 		end.cause, end.message = event.CauseExitCode, exitMessage(exit)
 		end.blameLimit()
+		end.blameFiles(last.bytes())
 	}
 	if err := s.takeFiles(files, exit); err != nil && end.cause == "" {
 		end.cause, end.message, end.exit.Code = event.CauseExitCode, err.Error(), 1

@@ -157,8 +157,8 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		return infra(err)
 	}
 	defer func() {
-		if closeErr := record.Close(); closeErr != nil && err == nil {
-			err = infra(closeErr)
+		if closeErr := record.Close(); closeErr != nil {
+			err = a.unrecorded(err, closeErr)
 		}
 	}()
 	ws, err := workspace.Open(workspace.Options{Project: p.dir, RunDir: record.Dir(), Boxes: p.boxes, Keep: p.flags.keepWorkspaces, Now: a.Now, Later: true})
@@ -406,6 +406,20 @@ func appendFile(name, text string) error {
 		return err
 	}
 	return f.Close()
+}
+
+// unrecorded is how a run ends whose record is not complete: that is an error of
+// the machine, also where a step failed.
+func (a *App) unrecorded(ended, why error) error {
+	var exit *exitError
+	switch {
+	case !errors.As(ended, &exit) || exit.err == nil && exit.code != exitCancelled:
+		return infra(why)
+	case exit.err != nil:
+		return &exitError{exit.code, errors.Join(exit.err, why)}
+	}
+	report.Error(a.Stderr, why, a.color(a.Stderr))
+	return ended
 }
 
 // dryRun shows what a run would do.
