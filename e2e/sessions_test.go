@@ -86,3 +86,110 @@ jobs:
 		}
 	}
 }
+
+// TestSessionsGoOnInOtherSteps: the real CLIs and the loop, each in sealed boxes
+// of their own, go on with each other's conversations: resumed in the job, forked
+// in the legs of the next. The model sees what was said before.
+func TestSessionsGoOnInOtherSteps(t *testing.T) {
+	t.Parallel()
+	needEveryEngine(t)
+	for name, engine := range map[string]string{
+		"claude": "type: cli, engine: claude", "codex": "type: cli, engine: codex, model: gpt-5.6-sol",
+		"opencode": "type: cli, engine: opencode", "gemini": "type: cli, engine: gemini, model: gemini-2.5-pro",
+		"sdk": "type: sdk, engine: anthropic",
+	} {
+		model := newModel(t, "")
+		m := newMachine(t, model.everyModel("do=text")...)
+		dir := newRepository(t, map[string]string{"a.txt": "a\n"})
+		forks := name != "gemini"
+		use := "{fork: plan/more}"
+		if !forks {
+			use = "plan/more"
+		}
+		matrix := "strategy: {matrix: {part: [left, right]}}"
+		if !forks {
+			matrix = "strategy: {max-parallel: 1}"
+		}
+		r := m.run(t, dir, `
+on: workflow_dispatch
+defaults:
+  docker: {image: "herd-runner/agent:all", network: none}
+  runtime: {`+engine+`}
+  workspace: ro
+jobs:
+  plan:
+    steps:
+      - {id: think, prompt: FIRST-WORDS}
+      - {id: more, prompt: SECOND-WORDS, runtime: {session: think}}
+  work:
+    needs: plan
+    `+matrix+`
+    steps:
+      - {id: do, prompt: THIRD-WORDS, runtime: {session: `+use+`}}
+`).wantCode(t, 0)
+		requests := model.bodies("THIRD-WORDS")
+		if len(requests) == 0 {
+			t.Errorf("%s: the last steps did not ask the model", name)
+		}
+		for _, body := range requests {
+			for _, want := range []string{"FIRST-WORDS", "SECOND-WORDS"} {
+				if n := strings.Count(body, want); n != 1 {
+					t.Errorf("%s: the last step's model saw %s %d times", name, want, n)
+				}
+			}
+		}
+		first, second := r.step(t, "plan", "think"), r.step(t, "plan", "more")
+		if first.SessionID == "" || first.SessionID != second.SessionID {
+			t.Errorf("%s: session %q was resumed as %q", name, first.SessionID, second.SessionID)
+		}
+		if forks {
+			left, right := r.step(t, "work (left)", "do"), r.step(t, "work (right)", "do")
+			if left.SessionID == first.SessionID || left.SessionID == right.SessionID {
+				t.Errorf("%s: the forks are %q and %q of %q", name, left.SessionID, right.SessionID, first.SessionID)
+			}
+			for _, step := range []string{"work (left)", "work (right)"} {
+				if said := r.said(step, "do"); len(said) != 1 {
+					t.Errorf("%s: %s said %q: what was said before is not its", name, step, said)
+				}
+			}
+		}
+		m.wantNothingLeft(t, dir)
+		kept, err := filepath.Glob(filepath.Join(dir, ".herd/docker-sessions/*/*/*/*-session/home/.herd-*"))
+		if err != nil || len(kept) != 2 {
+			t.Errorf("%s: the sessions kept are %q, %v", name, kept, err)
+		}
+		wantNoFileWith(t, filepath.Join(dir, ".herd"), "sk-ant-test")
+	}
+}
+
+// TestExampleSessions runs examples/workflows/sessions.yml with the real CLI.
+func TestExampleSessions(t *testing.T) {
+	t.Parallel()
+	model := newModel(t, "")
+	m := newMachine(t, model.everyModel("do=text")...)
+	dir := newRepository(t, map[string]string{"README.md": "# Toy\n"})
+	r := m.call(t, "run", "--json", "-C", dir, filepath.Join(built(t).root, "examples/workflows/sessions.yml")).wantCode(t, 0)
+	if plan, read := r.step(t, "plan", "plan").SessionID, r.step(t, "plan", "read").SessionID; plan != read {
+		t.Errorf("session %q was resumed as %q", read, plan)
+	}
+	for _, part := range []string{"changelog", "licence check"} {
+		requests := model.bodies("about the " + part)
+		if len(requests) != 1 || !strings.Contains(requests[0], "Plan how to add a changelog") {
+			t.Errorf("%s: asked %d times, or without the plan", part, len(requests))
+		}
+	}
+	m.wantNothingLeft(t, dir)
+}
+
+// bodies are the requests that hold word.
+func (m *model) bodies(word string) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for line := range strings.Lines(m.log.String()) {
+		if strings.Contains(line, word) {
+			all = append(all, line)
+		}
+	}
+	return all
+}

@@ -66,6 +66,8 @@ func Check(rt Runtime, cfg Config) error {
 		{FeatureTools, len(cfg.AllowedTools)+len(cfg.DeniedTools) > 0, "a choice of tools", []string{"allowed-tools", "denied-tools"}},
 		{FeatureSystemPrompt, cfg.SystemPrompt != "" || cfg.AppendSystemPrompt != "", "a system prompt", []string{"system-prompt", "append-system-prompt"}},
 		{FeatureFallback, cfg.FallbackModel != "", "a second model", []string{"fallback-model"}},
+		{FeatureResume, cfg.Session == SessionResume, "to resume a session", []string{"session"}},
+		{FeatureFork, cfg.Session == SessionFork, "to fork a session", []string{"session"}},
 	})
 	add := func(key, format string, args ...any) {
 		problems = append(problems, Problem{[]string{key}, fmt.Sprintf(format, args...)})

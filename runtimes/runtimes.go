@@ -81,6 +81,10 @@ type Description struct {
 	// NamesSessions says that the agent names its new sessions itself:
 	// Task.SessionID then names the task's own files only.
 	NamesSessions bool
+	// SessionState is what makes up the agent's sessions: files and directories,
+	// by their paths below HOME. Put into another HOME they can be gone on with
+	// there, by runtimes that have the same. Empty: they can not.
+	SessionState []string
 	// NoLogin says, for the person, why the agent can not have the login of its
 	// own program in the box; empty where it has FeatureAuthMount.
 	NoLogin string
@@ -136,6 +140,9 @@ type Config struct {
 	Env                map[string]string
 	Args               []string
 	BaseURL            string
+	// Session is how the task goes on with an earlier session: SessionResume or
+	// SessionFork; empty: it begins its own.
+	Session string
 
 	// What engine "command" is told of its program.
 	Command []string // the program and its arguments
@@ -150,6 +157,12 @@ const (
 	PromptFile      = "file"
 	OutputText      = "text"
 	OutputJSONLines = "json-lines"
+)
+
+// How a task goes on with an earlier session.
+const (
+	SessionResume = "resume" // under its id
+	SessionFork   = "fork"   // as a copy with an id of its own
 )
 
 // Task is one agent run.

@@ -28,8 +28,12 @@ const continuePrompt = "The connection was interrupted. Look at what is already 
 type agentState struct {
 	describe runtimes.Description
 	model    string
-	session  string       // of the last attempt, where it can be resumed
-	usage    *event.Usage // of finished attempts; nil: no model was asked
+	session  string // of the last attempt, where it can be resumed
+	// Of the last attempt: its session, its HOME on this machine, whether it ran
+	// on the host, and whether it had the real credential.
+	lastSession, home string
+	onHost, direct    bool
+	usage             *event.Usage // of finished attempts; nil: no model was asked
 }
 
 func (a *agentState) add(u event.Usage) {
@@ -82,6 +86,10 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	if err := CheckAuth(a.docker, rt.Describe(), cfg); err != nil {
 		return problem(err)
 	}
+	from, err := s.earlier(rt.Describe(), a.docker.Host)
+	if err != nil {
+		return problem(err)
+	}
 	life := newLife(s.Now)
 	model, closeModel, err := s.openModel(rt, cfg, a.docker.Auth, life)
 	if err != nil {
@@ -112,8 +120,9 @@ func (s *stepRun) runAgent(ctx context.Context) attemptEnd {
 	if task.Config.BaseURL == "" {
 		task.Config.BaseURL = task.Credential.BaseURL
 	}
-	if s.agent.session != "" {
-		task.Prompt, task.Resume = continuePrompt, s.agent.session
+	s.agent.home, s.agent.onHost, s.agent.direct = info.HostHome, a.docker.Host, Direct(a.docker.Auth)
+	if err := s.goOn(&task, from, info); err != nil {
+		return boxFailed(err)
 	}
 	cmd, err := rt.Command(task)
 	if err != nil {
@@ -208,7 +217,7 @@ func (s *stepRun) drive(ctx context.Context, box sandbox.Box, dir string, rt run
 	if recordErr != nil && end.cause == "" {
 		end.cause, end.message = event.CauseInfrastructure, "record: "+recordErr.Error()
 	}
-	s.agent.session = ""
+	s.agent.session, s.agent.lastSession = "", res.SessionID
 	if end.cause != "" && res.SessionID != "" && view.Usage.OutputTokens > 0 {
 		s.agent.session = res.SessionID
 	}
@@ -350,6 +359,16 @@ func RuntimeConfig(r workflow.Runtime) runtimes.Config {
 		SystemPrompt: r.SystemPrompt, AppendSystemPrompt: r.AppendSystemPrompt,
 		AllowedTools: r.AllowedTools, DeniedTools: r.DeniedTools, PermissionMode: r.PermissionMode,
 		MCPServers: r.MCPServers, OutputSchema: r.OutputSchema, Env: r.Env, Args: r.Args, BaseURL: r.BaseURL,
-		Command: r.Command, Prompt: r.Prompt, Output: r.Output, APIs: r.APIs,
+		Command: r.Command, Prompt: r.Prompt, Output: r.Output, APIs: r.APIs, Session: sessionUse(r.Session),
 	}
+}
+
+func sessionUse(s workflow.Session) string {
+	switch {
+	case s.Step == "":
+		return ""
+	case s.Fork:
+		return runtimes.SessionFork
+	}
+	return runtimes.SessionResume
 }

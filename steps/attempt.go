@@ -66,6 +66,9 @@ func (s *stepRun) attempts(ctx context.Context) attemptEnd {
 		s.deadline = s.Now().Add(time.Duration(minutes * float64(time.Minute)))
 	}
 	s.retries = retry.Max
+	if s.step.IsAgent() {
+		defer s.keepSession()
+	}
 	for s.attempt = 1; ; s.attempt++ {
 		end := s.once(ctx)
 		if s.attempt > retry.Max || !retryable(retry, end) || s.cancelReason(s.leg) != "" {

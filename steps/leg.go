@@ -50,9 +50,10 @@ type legState struct {
 	idle           bool // every job of the workflow that it calls was skipped
 	infrastructure bool
 	usage          event.Usage
-	places         map[string]*place // by their id
-	works          []Work            // done in isolated workspaces that are closed
-	cleanupAt      time.Time         // when the leg's clean-up steps must end; zero: not cancelled yet
+	places         map[string]*place      // by their id
+	sessions       map[string]keptSession // by step id in lower case
+	works          []Work                 // done in isolated workspaces that are closed
+	cleanupAt      time.Time              // when the leg's clean-up steps must end; zero: not cancelled yet
 
 	boxes legBoxes
 }

@@ -43,6 +43,9 @@ type Options struct {
 	Workspace Workspace
 	// SessionDir makes the directory of a box that is kept (sandbox.Spec.Session).
 	SessionDir func(spec sandbox.Spec) (string, error)
+	// Sessions keeps the conversations that steps go on with; a workflow without
+	// `session` does not need it.
+	Sessions Sessions
 	// Authorize refuses what the operator's policy does not allow, and gives
 	// back what it allowed with the sources of volumes resolved.
 	Authorize func(d workflow.Docker) (workflow.Docker, error)
@@ -188,13 +191,15 @@ type ModelSession interface {
 // run is one execution of a plan.
 type run struct {
 	Options
-	jobs    map[string]*jobState // by job id; filled before the start, then read only
-	legs    map[*workflow.Leg]*legState
-	legsMu  sync.Mutex
-	cleanup *conc.WaitGroup
-	bounds  *bounds
-	disk    *disk
-	ahead   *ahead
+	jobs   map[string]*jobState // by job id; filled before the start, then read only
+	legs   map[*workflow.Leg]*legState
+	legsMu sync.Mutex
+	// talkedOn are the steps whose sessions others go on with; read only.
+	talkedOn map[*workflow.Step]bool
+	cleanup  *conc.WaitGroup
+	bounds   *bounds
+	disk     *disk
+	ahead    *ahead
 
 	// Of a called workflow: what stands before the ids of its jobs, and the
 	// concurrency groups held by who waits for it.
@@ -249,6 +254,7 @@ func newRun(o Options) *run {
 		jobs:      make(map[string]*jobState, len(o.Plan.Workflow.Jobs)),
 		legs:      make(map[*workflow.Leg]*legState),
 		cancelled: make(chan struct{}),
+		talkedOn:  sessionSources(o.Plan.Workflow),
 	}
 	for _, n := range o.Plan.Nodes {
 		if n.Kind == workflow.JobGate {

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/herd-runner/herd-runner/workflow/expr"
 )
@@ -73,7 +74,7 @@ type Runtime struct {
 	AllowedTools, DeniedTools          []string
 	PermissionMode                     string
 	MCPServers                         json.RawMessage
-	Session                            string
+	Session                            Session         // zero: a new one
 	OutputSchema                       json.RawMessage // property order kept
 	Env                                map[string]string
 	Args                               []string
@@ -82,6 +83,39 @@ type Runtime struct {
 	Prompt                             string   // "", "stdin", "file"
 	Output                             string   // "", "text", "json-lines"
 	APIs                               []string // "anthropic", "openai", "gemini"
+}
+
+// Session names the step whose conversation another goes on with.
+type Session struct {
+	Job  string // empty: the step's own
+	Step string
+	Fork bool
+}
+
+// SessionOf gives the session that a step goes on with; the zero Session where
+// it begins its own.
+func SessionOf(s *Step) Session {
+	at := s.Runtime.Get("session")
+	if at == nil {
+		return Session{}
+	}
+	d := &decoder{eval: staticEval, static: true}
+	return d.session(at)
+}
+
+// SessionSource gives the step whose session another goes on with; nil where it
+// begins its own, or names none there is.
+func (w *Workflow) SessionSource(job *Job, s *Step) *Step {
+	named := SessionOf(s)
+	if named.Step == "" {
+		return nil
+	}
+	for _, j := range w.Jobs {
+		if named.Job == "" && j == job || named.Job != "" && strings.EqualFold(j.ID, named.Job) {
+			return stepByID(j, named.Step)
+		}
+	}
+	return nil
 }
 
 // Retry is an evaluated `retry:` of a step.

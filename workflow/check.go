@@ -20,6 +20,7 @@ func Check(w *Workflow) []Problem {
 	c.checkUntrusted()
 	c.checkAgentSecrets()
 	c.checkSharedWorkspace()
+	c.checkSessions()
 	c.checkMerges()
 	return sortProblems(c.problems)
 }

@@ -174,6 +174,30 @@ func (c *checker) checkParallelAgents(job *Job) {
 	if !job.IsConcurrent() {
 		return
 	}
+	ended := endedBefore(job)
+	together := func(writes func(*Step) bool, hint, where string) {
+		var writers []*Step
+		for _, s := range job.Steps {
+			if !writes(s) {
+				continue
+			}
+			for _, w := range writers {
+				if !ended(w, s) && !ended(s, w) {
+					c.add(SeverityError, "workspace", s.Pos, 1, hint,
+						"this agent and the one of step "+strconv.Quote(w.ID)+" may write into "+where+" at the same time")
+					break
+				}
+			}
+			writers = append(writers, s)
+		}
+	}
+	together(writesShared, "say `workspace: isolated` (a clone of its own) at the steps, `workspace: ro` where an agent only reads, or order them with `needs` or `wait`", "the shared workspace")
+	together(writesClone, "say `workspace: isolated` at each of the steps, for a clone of its own, or order them with `needs` or `wait`", "the workspace of their job")
+}
+
+// endedBefore tells of two steps of a job whether the first has ended whenever
+// the second starts.
+func endedBefore(job *Job) func(first, second *Step) bool {
 	nodes, _ := (&Plan{}).lowerSteps(&Node{Kind: JobGate}, &Leg{Job: job})
 	before := make([]bitset, len(nodes)) // by step: all that has ended when it starts
 	var ancestors func(n *Node) bitset
@@ -191,22 +215,5 @@ func (c *checker) checkParallelAgents(job *Job) {
 		}
 		return before[i]
 	}
-	together := func(writes func(*Step) bool, hint, where string) {
-		var writers []*Node
-		for _, n := range nodes {
-			if !writes(n.Step) {
-				continue
-			}
-			for _, w := range writers {
-				if !ancestors(n).has(w.Step.Index) && !ancestors(w).has(n.Step.Index) {
-					c.add(SeverityError, "workspace", n.Step.Pos, 1, hint,
-						"this agent and the one of step "+strconv.Quote(w.Step.ID)+" may write into "+where+" at the same time")
-					break
-				}
-			}
-			writers = append(writers, n)
-		}
-	}
-	together(writesShared, "say `workspace: isolated` (a clone of its own) at the steps, `workspace: ro` where an agent only reads, or order them with `needs` or `wait`", "the shared workspace")
-	together(writesClone, "say `workspace: isolated` at each of the steps, for a clone of its own, or order them with `needs` or `wait`", "the workspace of their job")
+	return func(first, second *Step) bool { return ancestors(nodes[second.Index]).has(first.Index) }
 }

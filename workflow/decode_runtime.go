@@ -64,7 +64,7 @@ func (d *decoder) runtime(v *Value) Runtime {
 		case "mcp-servers":
 			out.MCPServers = d.json(key, v)
 		case "session":
-			out.Session = d.nonEmpty(key, v)
+			out.Session = d.session(v)
 		case "output-schema":
 			out.OutputSchema = d.schema(v)
 		case "env":
@@ -92,6 +92,35 @@ func (d *decoder) runtime(v *Value) Runtime {
 			}
 			d.fail(v.Get("engine"), suggest(out.Engine, known), "unknown engine %q%s", out.Engine, where)
 		}
+	}
+	return out
+}
+
+// session takes the step's name, or says whether it is forked.
+func (d *decoder) session(v *Value) Session {
+	named := func(v *Value, fork bool) Session {
+		if v.template() != nil {
+			d.fail(v, "write the id of a step", "`session` cannot hold expressions")
+			return Session{}
+		}
+		job, step, both := strings.Cut(d.nonEmpty("session", v), "/")
+		if !both {
+			job, step = "", job
+		}
+		return Session{Job: job, Step: step, Fork: fork}
+	}
+	if v.Kind != Mapping {
+		return named(v, false)
+	}
+	var out Session
+	d.each(v, "`session`", keyNames("session"), func(key string, at *Value) {
+		if out != (Session{}) {
+			d.fail(at, "write one of the two", "a session cannot be resumed and forked")
+		}
+		out = named(at, key == "fork")
+	})
+	if len(v.Entries) == 0 {
+		d.fail(v, "write `session: STEP` or `session: {fork: STEP}`", "`session` names no step")
 	}
 	return out
 }

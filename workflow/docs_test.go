@@ -43,7 +43,7 @@ func heading(b block) string {
 		return strings.ToUpper(b.title[:1]) + b.title[1:]
 	case "job defaults", "job defaults.run":
 		return "`" + strings.TrimPrefix(b.name, "job ") + "` of a job"
-	case "runs-on", "strategy", "matrix", "environment", "snapshot", "container", "credentials", "budget", "retry", "runtime", "docker", "network", "concurrency", "permissions":
+	case "runs-on", "strategy", "matrix", "environment", "snapshot", "container", "credentials", "budget", "retry", "runtime", "session", "docker", "network", "concurrency", "permissions":
 		return "`" + b.name + "`"
 	}
 	return b.title

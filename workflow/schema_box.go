@@ -26,7 +26,7 @@ func boxBlocks() []block {
 	}
 	size, either1 := either(filled(), number()), oneOrMore(text())
 	return []block{
-		{name: "runtime", title: "`runtime`", doc: "Short form: `runtime: sdk`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{prompt: a, workspace: ro, runtime: {%s}}]}}\n", keys: []key{
+		{name: "runtime", title: "`runtime`", doc: "Short form: `runtime: sdk`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{id: review, prompt: a, workspace: ro}, {prompt: a, workspace: ro, runtime: {%s}}]}}\n", keys: []key{
 			rt("type", oneOf("cli", "sdk"), "cli", "An agent's command-line program, or herd-runner's own loop over a vendor's SDK."),
 			rt("engine", filled(), "claude", "Which agent. `cli`: `claude`, `codex`, `gemini`, `opencode`, or `command` for any program; `sdk`: `anthropic`, `openai`, `gemini`."),
 			rt("model", filled(), "sonnet", "The model's name."),
@@ -41,7 +41,7 @@ func boxBlocks() []block {
 			rt("denied-tools", either1, "[bash]", "Tools it may not use."),
 			rt("permission-mode", filled(), "acceptEdits", "As the agent's own program names it."),
 			rt("mcp-servers", either(mapOf(free()), filled()), "{git: {command: mcp-git}}", "Servers by name, as in `.mcp.json`."),
-			rt("session", filled(), "review", "The session to go on with; not there yet."),
+			{name: "session", shape: either(filled(), in("session")), ours: true, example: "review", doc: "The step whose conversation it goes on with, see [runtimes.md](runtimes.md#sessions)."},
 			rt("output-schema", either(mapOf(free()), filled()), "{type: object, properties: {tests: {type: array}}}", "A JSON Schema of an object: the answer is data, and each property an output."),
 			rt("env", mapOf(text()), "{A: b}", "Variables of the agent's process."),
 			rt("args", either1, "[--verbose]", "Further flags of the agent's program."),
@@ -50,6 +50,10 @@ func boxBlocks() []block {
 			ofCommand("output", oneOf("text", "json-lines"), "text", "What it prints: its answer (where nothing is said), or records."),
 			ofCommand("api", oneOrMore(oneOf("anthropic", "openai", "gemini")), "openai", "What it speaks to the model gateway."),
 			rt("base-url", filled(), "https://example.com/v1", "Where the API is instead of its vendor's place, for endpoints that speak the same one. Your credential goes there: needs `--allow base-url:URL`."),
+		}},
+		{name: "session", title: "`session`", doc: "Short form: `session: STEP` for `resume`. A step is named by its id, in a job of `needs` as `JOB/STEP`. At steps only.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{id: review, prompt: a, workspace: ro}, {prompt: a, workspace: ro, runtime: {session: {%s}}}]}}\n", keys: []key{
+			{name: "resume", shape: filled(), ours: true, example: "review", doc: "Goes on with the conversation itself, under its id. One step at most does so."},
+			{name: "fork", shape: filled(), ours: true, example: "review", doc: "Goes on with a copy of it under an id of its own, as often as you like."},
 		}},
 		{name: "docker", title: "`docker`", doc: "Short forms: `docker: IMAGE`, and `docker: false` for the host, which the operator must allow.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{run: a, docker: {%s}}]}}\n", keys: []key{
 			dk("image", filled(), "node:22", "The image."),

@@ -140,12 +140,21 @@ func (c *cleaning) cleanRuns(before time.Time) error {
 	sizes := map[string]int64{}
 	for _, id := range ids {
 		sizes[id] = treeSize(filepath.Join(journal.RunsDir(c.flags.dir), id))
+		for _, dir := range talksOf(c.flags.dir, id) {
+			sizes[id] += treeSize(dir)
+		}
 	}
 	if !c.flags.dryRun {
 		ids, err = journal.Prune(c.flags.dir, before, false)
 	}
 	for _, id := range ids {
-		err = errors.Join(err, c.remove("run "+id, sizes[id], func() error { return nil }))
+		err = errors.Join(err, c.remove("run "+id, sizes[id], func() error {
+			var errs []error
+			for _, dir := range talksOf(c.flags.dir, id) {
+				errs = append(errs, removeTalk(dir))
+			}
+			return errors.Join(errs...)
+		}))
 	}
 	return err
 }

@@ -184,6 +184,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	free, _ := minFree(p.flags.minFree) // checked by run
 	contexts := p.contexts(id, ws.Root())
 	sum := sha256.Sum256(p.workflow.Src)
+	conversations := &talks{project: p.dir, workflow: p.workflow.File, run: id}
 	out := steps.Run(ctx, steps.Options{
 		Plan: p.plan,
 		Info: event.RunInfo{
@@ -196,6 +197,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Backend:       p.backends.get,
 		Workspace:     workspaces{ws},
 		SessionDir:    sessionDir,
+		Sessions:      conversations,
 		Authorize:     p.authorize,
 		AuthorizeWork: p.authorizeWork,
 		Model:         p.policy.Model,
@@ -220,7 +222,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Finish:        func(ctx context.Context) []event.Note { return finish(ctx, p, ws) },
 		Kill:          kill,
 	})
-	if err := errors.Join(display.Close(), a.account(p, record, fold.state())); err != nil {
+	if err := errors.Join(display.Close(), conversations.Close(), a.account(p, record, fold.state())); err != nil {
 		return infra(err)
 	}
 	if code := exitCode(out); code != exitOK {

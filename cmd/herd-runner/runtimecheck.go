@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/report"
@@ -29,8 +31,9 @@ func checkRuntimes(w *workflow.Workflow) ([]workflow.Problem, error) {
 		for _, job := range files[0].Jobs {
 			for _, step := range withInner(job.Steps) {
 				if step.IsAgent() {
-					_, _, found := checkRuntime(factory, step, constant)
+					rt, _, found := checkRuntime(factory, step, constant)
 					problems = append(problems, found...)
+					problems = append(problems, checkSource(factory, rt, step, files[0].SessionSource(job, step), constant)...)
 				}
 			}
 			if called := job.Called; called != nil && !seen[called] {
@@ -51,9 +54,6 @@ func checkRuntime(factory *runtimes.Factory, step *workflow.Step, eval workflow.
 		return nil, runtimes.Config{}, nil
 	}
 	var problems []workflow.Problem
-	if at := step.Runtime.Get("session"); at != nil {
-		problems = append(problems, problemAt(step, at, errors.New("runtime.session is not supported yet"), "remove it"))
-	}
 	cfg := steps.RuntimeConfig(r)
 	rt, err := factory.Pick(cfg)
 	if err != nil {
@@ -73,6 +73,25 @@ func checkRuntime(factory *runtimes.Factory, step *workflow.Step, eval workflow.
 		problems = append(problems, problemAt(step, step.Runtime, err, report.Hint(err)))
 	}
 	return rt, cfg, problems
+}
+
+// checkSource tells where a step goes on with the session of another whose agent
+// keeps its sessions in another way.
+func checkSource(factory *runtimes.Factory, rt runtimes.Runtime, step, source *workflow.Step, eval workflow.EvalFunc) []workflow.Problem {
+	if rt == nil || source == nil || len(rt.Describe().SessionState) == 0 {
+		return nil
+	}
+	r, err := workflow.DecodeRuntime(source.Runtime, eval)
+	if err != nil {
+		return nil
+	}
+	other, err := factory.Pick(steps.RuntimeConfig(r))
+	if err != nil || slices.Equal(other.Describe().SessionState, rt.Describe().SessionState) {
+		return nil
+	}
+	return []workflow.Problem{problemAt(step, step.Runtime.Get("session"),
+		fmt.Errorf("step %q runs with %s, whose sessions runtime %s cannot go on with", source.ID, other.Describe().Name, rt.Describe().Name),
+		"give both steps the same runtime")}
 }
 
 // probe is a task in some box: a command line that can not be made then can not

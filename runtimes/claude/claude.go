@@ -37,6 +37,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureFallback,
 			runtimes.FeatureAuthMount,
 		},
+		SessionState: []string{path.Join(ConfigDir(""), "projects")},
 	}
 }
 

@@ -34,7 +34,8 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureTools,
 			runtimes.FeatureSystemPrompt,
 		},
-		NoLogin: "its login lives for an hour and is renewed with a token that never enters a box: set GEMINI_API_KEY and use auth: env",
+		SessionState: []string{path.Join(ConfigHome(""), ".gemini/tmp")},
+		NoLogin:      "its login lives for an hour and is renewed with a token that never enters a box: set GEMINI_API_KEY and use auth: env",
 	}
 }
 

@@ -39,6 +39,9 @@ func Credentials(engine string) []string {
 	return []string{EnvAPIKey, EnvOAuthToken}
 }
 
+// SessionDir is below HOME. A session is one file, a JSON line per message.
+const SessionDir = ".herd-agent/sessions"
+
 // StructuredTool is the tool through which the model gives structured output.
 const StructuredTool = "structured_output"
 

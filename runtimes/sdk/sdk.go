@@ -41,7 +41,8 @@ func (r Runtime) Describe() runtimes.Description {
 			runtimes.FeatureSystemPrompt,
 			runtimes.FeatureFallback,
 		},
-		NoLogin: "the loop takes keys, not the login of another program: set the key and use auth: env",
+		SessionState: []string{SessionDir},
+		NoLogin:      "the loop takes keys, not the login of another program: set the key and use auth: env",
 	}
 }
 

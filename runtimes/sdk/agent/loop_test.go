@@ -246,7 +246,7 @@ func TestResumeAndFork(t *testing.T) {
 	if r.result.SessionID != fork || !strings.Contains(s.requests[0], "second answer") {
 		t.Errorf("forked: %+v", r.result)
 	}
-	old, err := os.ReadFile(filepath.Join(home, sessionDir, sessionA+".jsonl"))
+	old, err := os.ReadFile(filepath.Join(home, sdk.SessionDir, sessionA+".jsonl"))
 	if err != nil || bytes.Contains(old, []byte("third prompt")) {
 		t.Errorf("the fork changed the old session (%v)", err)
 	}
@@ -260,7 +260,7 @@ func TestResumeAndFork(t *testing.T) {
 func TestASessionKilledInAToolCallGoesOn(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()
 	drive(t, serve(t, calls("list", `{}`), says("x")), sdk.Request{Home: home, Workdir: dir})
-	path := filepath.Join(home, sessionDir, sessionA+".jsonl")
+	path := filepath.Join(home, sdk.SessionDir, sessionA+".jsonl")
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

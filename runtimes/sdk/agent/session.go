@@ -15,9 +15,6 @@ import (
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
 )
 
-// sessionDir is below HOME. A session is one file, a JSON line per message.
-const sessionDir = ".herd-agent/sessions"
-
 // maxSession bounds a session file in bytes when it is read back.
 const maxSession = 256 << 20
 
@@ -37,7 +34,7 @@ type sessionLine struct {
 
 // openSession begins a session, or goes on with or forks the one named.
 func openSession(req sdk.Request) (*session, []message, error) {
-	dir := filepath.Join(req.Home, sessionDir)
+	dir := filepath.Join(req.Home, sdk.SessionDir)
 	s := &session{id: req.SessionID, engine: req.Engine}
 	if s.id == "" && (req.Resume == "" || req.Fork) {
 		s.id = newUUID()
