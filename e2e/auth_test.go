@@ -11,6 +11,7 @@ import (
 
 // DOCKER-03, CONFIG's tiers: a credential in the box needs the operator's word,
 // at whichever level it is asked for.
+// THREATS 1.
 func TestAuthNeedsTheOperatorsWord(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, "ANTHROPIC_API_KEY=sk-ant-of-this-test")
@@ -36,6 +37,7 @@ func TestAuthNeedsTheOperatorsWord(t *testing.T) {
 // real credential and call their model themselves, out of a box that has a
 // network. It is nowhere but in the agent's process (or its login file): not in
 // docker inspect, in no record and not shown, not even where the agent prints it.
+// THREATS 1, 2.
 func TestAuthInTheBox(t *testing.T) {
 	needEveryEngine(t)
 	const (

@@ -15,6 +15,7 @@ const oneScreen = 24
 
 // TestRefusedBeforeAnythingStarts: what can be known beforehand is said
 // beforehand, on one screen and with a next action, and nothing is left.
+// THREATS 10.
 func TestRefusedBeforeAnythingStarts(t *testing.T) {
 	t.Parallel()
 	const agent = "on: workflow_dispatch\njobs: {a: {steps: [{id: ask, prompt: Say hello, runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}}]}}\n"

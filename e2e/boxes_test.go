@@ -157,6 +157,7 @@ jobs:
 }
 
 // A run is cancelled from another terminal as with Ctrl-C, the second time too.
+// THREATS 12.
 func TestCancelFromElsewhere(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

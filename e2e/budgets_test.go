@@ -202,6 +202,7 @@ jobs:
 
 // 20 parallel steps stop at the run's budget, each with the cause and the name
 // of the limit, and do not overshoot by more than what was under way.
+// THREATS 4.
 func TestTheRunsBudgetEndsItsSteps(t *testing.T) {
 	t.Parallel()
 	model := newBusyModel(t, 0, "do=loop,in=20000,out=1000") // $0.075 a request
@@ -224,6 +225,7 @@ func TestTheRunsBudgetEndsItsSteps(t *testing.T) {
 }
 
 // The operator's day is one for all runs of a user.
+// THREATS 4.
 func TestTheDaysBudgetHoldsOverRuns(t *testing.T) {
 	t.Parallel()
 	model := newBusyModel(t, 0, "do=text,in=20000,out=1000")

@@ -12,6 +12,7 @@ import (
 
 // TestCtrlCStopsInOrder: what runs is asked to end, what must run at the end
 // runs, and nothing stays behind, not even what detached itself.
+// THREATS 12.
 func TestCtrlCStopsInOrder(t *testing.T) {
 	t.Parallel()
 	model := newModel(t, waiting)
@@ -83,6 +84,7 @@ jobs:
 }
 
 // TestSecondCtrlCKills does not wait for a step that will not listen.
+// THREATS 12.
 func TestSecondCtrlCKills(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

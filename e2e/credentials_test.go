@@ -44,6 +44,7 @@ jobs:
 
 // TestRealKeyStaysOutside follows a distinctive key through a recorded run: the
 // model gets it, and nothing else ever does.
+// THREATS 1.
 func TestRealKeyStaysOutside(t *testing.T) {
 	for _, test := range []struct {
 		name, variable, key, header string
@@ -105,6 +106,7 @@ func TestRealKeyStaysOutside(t *testing.T) {
 
 // TestLoginOnTheHostIsMasked: a step without a box can read the person's login;
 // what it prints of it is written nowhere.
+// THREATS 1.
 func TestLoginOnTheHostIsMasked(t *testing.T) {
 	t.Parallel()
 	const token = "sk-ant-oat01-L0gin-OfThePerson-93ab77e0c1d5-TtRrEe2288CC"
@@ -210,6 +212,7 @@ func wantNoneIn(t *testing.T, dir string, secret []string) {
 }
 
 // TestPlaceholderIsWorthNothingElsewhere lets one agent try another's token.
+// THREATS 2, 8.
 func TestPlaceholderIsWorthNothingElsewhere(t *testing.T) {
 	t.Parallel()
 	const tell = `tr '\0' '\n' </proc/$PPID/environ | grep ^ANTHROPIC_ | sort; env | grep ^ANTHROPIC_ | sort -u`

@@ -83,6 +83,7 @@ func goTest(t *testing.T, dir string) (string, error) {
 
 // TestBoxesAreHardened looks at boxes from outside while real agents sit in
 // them, waiting for their model.
+// THREATS 9.
 func TestBoxesAreHardened(t *testing.T) {
 	t.Parallel()
 	model := newModel(t, `

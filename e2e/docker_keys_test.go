@@ -240,6 +240,7 @@ func TestDockerKeys(t *testing.T) {
 }
 
 // A key that the language has and this table lacks is not shown to work.
+// THREATS 9.
 func TestEveryDockerKeyHasARow(t *testing.T) {
 	var published struct {
 		Definitions struct {

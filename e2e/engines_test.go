@@ -55,6 +55,7 @@ func (m *model) allAPIs(script, key string) []string {
 // the SDK loop: recorded against the scripted models in a repository whose own
 // configuration of Codex and OpenCode wants to lead the traffic elsewhere and to
 // run programs; then from the cassettes of the examples, without key and model.
+// THREATS 3.
 func TestEngines(t *testing.T) {
 	t.Parallel()
 	needEveryEngine(t)
@@ -157,6 +158,7 @@ func wantNoFileWith(t *testing.T, dir, secret string) {
 // TestEnginesAreKilledAsATree: what an agent's tool left behind goes with it.
 // OpenCode alone would leave its tools running on TERM, Gemini CLI would not
 // listen for 25 seconds while a tool runs; the program of `command` never does.
+// THREATS 12.
 func TestEnginesAreKilledAsATree(t *testing.T) {
 	t.Parallel()
 	needEveryEngine(t)

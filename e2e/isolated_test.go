@@ -11,6 +11,7 @@ import (
 // does its worst to the clone's .git; what comes back is a checked branch, and
 // the person's files, index and configuration stay as they are. Once for a
 // project of an ordinary user, once for one of root.
+// THREATS 17.
 func TestIsolatedWorkspaces(t *testing.T) {
 	t.Parallel()
 	for _, owner := range []int{ordinaryUser, 0} {

@@ -27,6 +27,7 @@ scenarios:
 
 // TestKilledRunnerLeavesNothingForLong kills a runner beside another: its boxes
 // end by themselves, the next start removes them, and the other's are left alone.
+// THREATS 13.
 func TestKilledRunnerLeavesNothingForLong(t *testing.T) {
 	t.Parallel()
 	model := newModel(t, waiting)

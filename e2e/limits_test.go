@@ -14,6 +14,7 @@ import (
 
 // TestMemoryHog: a step that eats its box's memory fails with that cause, be it
 // a script or an agent's tool, and the step beside it does not notice.
+// THREATS 11.
 func TestMemoryHog(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -42,6 +43,7 @@ jobs:
 }
 
 // TestForkBomb stays inside its box's pids-limit and ends with its step.
+// THREATS 11.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
 	const limit = 48
@@ -114,6 +116,7 @@ func (e engine) processes(t *testing.T, id string) uint64 {
 
 // TestTimeoutEndsTheWholeTree, also what has detached itself, stopped itself or
 // does not listen. The next step of the job shares the box and looks.
+// THREATS 12.
 func TestTimeoutEndsTheWholeTree(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

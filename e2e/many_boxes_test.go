@@ -92,6 +92,7 @@ jobs:
 }
 
 // TestBoundedDisk: what a box has in memory is bounded, and full is said.
+// THREATS 11.
 func TestBoundedDisk(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

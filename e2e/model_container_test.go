@@ -81,6 +81,7 @@ jobs:
 
 // TestModelInAContainer drives agents in boxes without a network against a model
 // in a container, through every way a model can fail.
+// THREATS 19.
 func TestModelInAContainer(t *testing.T) {
 	needEngine(t)
 	url := modelInContainer(t, `

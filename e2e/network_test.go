@@ -35,6 +35,7 @@ const probes = `
 
 // TestNetworkNone: nothing gets out of a box without a network. The same probe
 // from a box with one shows that it would have been seen.
+// THREATS 5, 8.
 func TestNetworkNone(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

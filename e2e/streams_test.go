@@ -13,6 +13,7 @@ import (
 
 // TestWildOutput: what steps print is untrusted. It takes no memory, drives no
 // terminal, and says nothing about the run.
+// THREATS 18.
 func TestWildOutput(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -82,6 +83,7 @@ jobs:
 
 // TestPromptsAreData: a prompt reaches the model as it stands in the file,
 // whatever a shell or a flag parser would make of it.
+// THREATS 20.
 func TestPromptsAreData(t *testing.T) {
 	t.Parallel()
 	prompt := "--version -p \"quoted\" 'single' $(touch pwned.txt) `touch pwned.txt` ${HOME} \\ % ; & | > pwned.txt\n" +
@@ -123,6 +125,7 @@ jobs:
 
 // TestProjectSettingsRedirectNothing: a repository brings settings for Claude
 // Code that would send the model traffic elsewhere and run programs.
+// THREATS 3.
 func TestProjectSettingsRedirectNothing(t *testing.T) {
 	t.Parallel()
 	model := newModel(t, `
@@ -171,6 +174,7 @@ jobs:
 }
 
 // TestTwoRunsOfOneProject at the same time do not disturb each other.
+// THREATS 14.
 func TestTwoRunsOfOneProject(t *testing.T) {
 	t.Parallel()
 	model := newModel(t, waiting)

@@ -163,6 +163,7 @@ func yes(conn net.Conn) {
 
 // TestVerifySeesHoles: each attack works on a box that is weak enough, and is
 // then told as a hole. A check that cannot fail shows nothing.
+// THREATS 9.
 func TestVerifySeesHoles(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

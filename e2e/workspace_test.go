@@ -34,6 +34,7 @@ const evilGit = `
 
 // TestRealGitIsOutOfReach compares the person's .git before and after a step
 // that did its worst, while git works in the box as it should.
+// THREATS 15.
 func TestRealGitIsOutOfReach(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -79,6 +80,7 @@ jobs:
 
 // TestNewGitStaysInTheBox: in a project that is no repository a step makes one,
 // with a hook that the person's next git command would run.
+// THREATS 15.
 func TestNewGitStaysInTheBox(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -110,6 +112,7 @@ jobs:
 
 // TestWhatABoxSees: .herd is empty in every box, a read-only workspace cannot
 // be written, and neither can the runner.
+// THREATS 17.
 func TestWhatABoxSees(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

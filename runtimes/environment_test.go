@@ -8,6 +8,7 @@ import (
 	"github.com/herd-runner/herd-runner/runtimes/runtimetest"
 )
 
+// THREATS 3.
 func TestEnvironment(t *testing.T) {
 	task := runtimetest.Task()
 	task.Box.Env = map[string]string{"BASE_URL": "http://evil", "NO_PROXY": "corp.example, 127.0.0.1"}

@@ -157,6 +157,7 @@ func TestAgentLingers(t *testing.T) {
 }
 
 // FR-012: a silent agent is ended with cause stalled.
+// THREATS 19.
 func TestAgentStalls(t *testing.T) {
 	t.Parallel()
 	e := prepareAgent(t, &scripted{scripts: []string{"echo hello; sleep 60"}}, oneAgent)

@@ -17,6 +17,7 @@ func vars(name string) (expr.Value, bool) {
 
 func evalVars(v *Value) (expr.Value, error) { return Evaluate(v, expr.Env{Context: vars}) }
 
+// THREATS 21.
 func TestDecodeDocker(t *testing.T) {
 	yes, no := true, false
 	for _, tt := range []struct {
@@ -75,6 +76,7 @@ func TestDecodeDocker(t *testing.T) {
 	}
 }
 
+// THREATS 21.
 func TestDecodeRuntime(t *testing.T) {
 	s := step(t, `        runtime:
           type: sdk
@@ -127,6 +129,7 @@ func TestDecodeRetryAndWorkspace(t *testing.T) {
 	}
 }
 
+// THREATS 6.
 func TestAllowRefusesWhatIsNoHost(t *testing.T) {
 	for _, entry := range []string{"127.1", "a.0x7f", "2130706433", "*.10.0.0.1", "a.b:0", "a.b:65536", "a.b:x", "a.b:1x", "[::1", "[fe80::1%eth0]", "[1.2.3.4]", "*", "a*.b", "https://a.b", "a.b/c", "a b", "-a.b"} {
 		if isAllowed(entry) {

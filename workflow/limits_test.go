@@ -167,6 +167,7 @@ func BenchmarkValidate(b *testing.B) {
 
 // SEMANTICS 39: GitHub reads 50 levels in a workflow and more in an action; an
 // alias counts as what it stands for.
+// THREATS 21.
 func TestDepth(t *testing.T) {
 	lists := func(n int, inner string) string { return strings.Repeat("[", n) + inner + strings.Repeat("]", n) }
 	matrix := func(v string) string {

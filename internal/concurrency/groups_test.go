@@ -272,6 +272,7 @@ func child(t *testing.T, g *Groups) (*exec.Cmd, *bufio.Reader) {
 	return cmd, lines
 }
 
+// THREATS 13.
 func TestKilledHolderLetsGo(t *testing.T) {
 	g := &Groups{Dir: t.TempDir()}
 	cmd, _ := child(t, g)

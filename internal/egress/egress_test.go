@@ -277,6 +277,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
+// THREATS 6.
 func TestRefused(t *testing.T) {
 	n, roots, seen := web(t)
 	b := n.box(t, "example.com", "db.example.com:5432")
@@ -369,6 +370,7 @@ func TestRebinding(t *testing.T) {
 
 // TestTLSForAnotherServer: what a tunnel is opened for is what TLS in it asks
 // for; otherwise a host of the list is the way to all others on its servers.
+// THREATS 5.
 func TestTLSForAnotherServer(t *testing.T) {
 	for name, want := range map[string]string{
 		"www.example.com": "", "WWW.example.com": "",
@@ -395,6 +397,7 @@ func TestTLSForAnotherServer(t *testing.T) {
 
 // TestHelloInPieces: however TLS's first message is cut, it is read whole before
 // a byte of it leaves.
+// THREATS 6.
 func TestHelloInPieces(t *testing.T) {
 	var hello bytes.Buffer
 	_ = tls.Client(recording{&hello}, &tls.Config{ServerName: "other.example.net"}).Handshake()
@@ -452,6 +455,7 @@ func TestTunnelMustCarryTLS(t *testing.T) {
 }
 
 // TestNamedPort: a port that the list names carries anything.
+// THREATS 6.
 func TestNamedPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -524,6 +528,7 @@ func TestTunnelToHTTP(t *testing.T) {
 
 // TestSmuggling: however a request contradicts itself, the server sees one
 // request for the host that was judged, or none.
+// THREATS 6.
 func TestSmuggling(t *testing.T) {
 	for _, head := range []string{
 		"GET http://example.com/ HTTP/1.1\r\nHost: other.example.net\r\n\r\n",

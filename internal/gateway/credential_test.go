@@ -208,6 +208,7 @@ func TestALoginIsBoundToItsPlace(t *testing.T) {
 }
 
 // DOCKER-03: what an agent gets that calls its vendor itself.
+// THREATS 2.
 func TestCredentialsForAgents(t *testing.T) {
 	home := t.TempDir()
 	for name, data := range map[string]string{

@@ -161,6 +161,7 @@ func TestEveryDialectPassesByteForByteAndIsCounted(t *testing.T) {
 	})
 }
 
+// THREATS 4.
 func TestEveryDialectGetsTheRealCredentialInItsPlace(t *testing.T) {
 	eachDialect(t, func(t *testing.T, s speech) {
 		up := fakeUpstream(t, "")
@@ -601,6 +602,7 @@ func TestEveryDialectReplays(t *testing.T) {
 	})
 }
 
+// THREATS 1.
 func TestNoDialectRecordsASecretOrAPlace(t *testing.T) {
 	eachDialect(t, func(t *testing.T, s speech) {
 		dir := t.TempDir()

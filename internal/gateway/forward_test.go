@@ -44,6 +44,7 @@ func TestAnswersPassByteForByteAndAreCounted(t *testing.T) {
 	}
 }
 
+// THREATS 4.
 func TestHeadersOfCredentialsAndHopsAreReplaced(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Set-Cookie", "a=b")
@@ -154,6 +155,7 @@ func TestUpstreamTroubleIsToldTruly(t *testing.T) {
 	}
 }
 
+// THREATS 4.
 func TestRedirectsAndCompressionAreNotPassedOn(t *testing.T) {
 	other := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	for _, tc := range []struct {

@@ -222,6 +222,7 @@ func TestEndlessLoopsEnd(t *testing.T) {
 	}
 }
 
+// THREATS 4.
 func TestTheOperatorsWordOnModels(t *testing.T) {
 	up := fakeUpstream(t, "")
 	g := newGateway(t, Options{Upstreams: at(up.URL + "/s/do=text/r"), Permit: func(model string) error {

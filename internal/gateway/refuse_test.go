@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// THREATS 4.
 func TestStrangeRequestsAreRefusedAndJournaled(t *testing.T) {
 	up := fakeUpstream(t, "")
 	g := newGateway(t, Options{Upstreams: at(up.URL)})
@@ -82,6 +83,7 @@ func TestStrangeRequestsAreRefusedAndJournaled(t *testing.T) {
 	}
 }
 
+// THREATS 4.
 func TestProxyRequestsAreRefused(t *testing.T) {
 	g := newGateway(t, Options{Upstreams: at("http://127.0.0.1:1")})
 	for _, request := range []string{
@@ -109,6 +111,7 @@ func TestHarmlessRequests(t *testing.T) {
 	}
 }
 
+// THREATS 4.
 func TestLimits(t *testing.T) {
 	up := fakeUpstream(t, "")
 	for _, tc := range []struct {
@@ -166,6 +169,7 @@ func TestCountingTokensDecidesNothing(t *testing.T) {
 	}
 }
 
+// THREATS 2.
 func TestClosedSessionServesNothing(t *testing.T) {
 	up := fakeUpstream(t, "")
 	b := openBox(t, newGateway(t, Options{Upstreams: at(up.URL)}), lane("a"), Limits{})

@@ -194,6 +194,7 @@ func TestFailuresReplay(t *testing.T) {
 	}
 }
 
+// THREATS 1.
 func TestNoSecretInCassettes(t *testing.T) {
 	reversed := []byte(realKey)
 	slices.Reverse(reversed)

@@ -61,6 +61,7 @@ func TestToolsThatTheVendorRuns(t *testing.T) {
 	}
 }
 
+// THREATS 5.
 func TestServerToolsNeedTheOperatorsWord(t *testing.T) {
 	const body = `{"model":"claude-sonnet-4-5","max_tokens":9,"tools":[{"type":"web_search_20250305","name":"web_search"}],"messages":[{"role":"user","content":"x"}]}`
 	up := fakeUpstream(t, "")

@@ -251,6 +251,7 @@ func TestADeadRunIsSeenAsSuch(t *testing.T) {
 	}
 }
 
+// THREATS 13.
 func TestRecordsThatCanNotBeRead(t *testing.T) {
 	good := `{"seq":1,"type":"run.started","run":{"id":"r1"}}` + "\n"
 	tests := []struct {
@@ -330,6 +331,7 @@ func TestMoreStepsThanFileHandles(t *testing.T) {
 	}
 }
 
+// THREATS 13.
 func TestAFullDiskIsSaidAndSurvived(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -17,6 +17,7 @@ const childEnv = "JOURNAL_TEST_PROJECT"
 
 // A runner killed with SIGKILL leaves a record that can be read up to its last
 // event, and is known to be dead at once.
+// THREATS 13.
 func TestAKilledRunner(t *testing.T) {
 	if project := os.Getenv(childEnv); project != "" {
 		w, err := Create(project, "20260101-000000-0001")

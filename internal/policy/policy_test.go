@@ -44,6 +44,7 @@ allow:
 	}
 }
 
+// THREATS 7.
 func TestPrivateHosts(t *testing.T) {
 	p, err := Load("", []string{"network-private:registry.corp.example", "network-private:*.lab.example", "network-private:10.0.0.5", "network-private:[fd00::1]"})
 	if err != nil {
@@ -128,6 +129,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+// THREATS 10.
 func TestDemands(t *testing.T) {
 	vol := func(source string, ro bool) workflow.Docker {
 		return workflow.Docker{Volumes: []workflow.Volume{{Source: source, Target: "/v", ReadOnly: ro}}}
@@ -185,6 +187,7 @@ func TestDemands(t *testing.T) {
 	}
 }
 
+// THREATS 10.
 func TestAuthorizeFollowsRealLinks(t *testing.T) {
 	outside, project := t.TempDir(), t.TempDir()
 	if err := os.Symlink(outside, filepath.Join(project, "innocent")); err != nil {
@@ -223,6 +226,7 @@ func TestAuthorizeFollowsRealLinks(t *testing.T) {
 	}
 }
 
+// THREATS 10.
 func TestRefusalsNameTheWords(t *testing.T) {
 	p, err := Load("/home/me/.config/herd-runner/policy.yml", []string{"root"})
 	if err != nil {

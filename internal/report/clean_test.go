@@ -8,6 +8,7 @@ import (
 	"github.com/herd-runner/herd-runner/internal/event"
 )
 
+// THREATS 18.
 func TestClean(t *testing.T) {
 	tests := []struct{ in, plain, colour string }{
 		{"text\tand 日本", "text\tand 日本", "text\tand 日本"},

@@ -243,6 +243,7 @@ func TestATableOfAThousandSteps(t *testing.T) {
 	}
 }
 
+// THREATS 18.
 func TestLogIsHarmless(t *testing.T) {
 	var b bytes.Buffer
 	if err := Log(&b, strings.NewReader("one\n\x1b]52;c;aGk=\x07two\nend"), false); err != nil {
@@ -304,6 +305,7 @@ func TestOutputAppearsWithoutWaitingForTheEnd(t *testing.T) {
 	}
 }
 
+// THREATS 18.
 func TestAnEndlessLineStaysBounded(t *testing.T) {
 	var b bytes.Buffer
 	term := NewTerminal(&b, TerminalOptions{})

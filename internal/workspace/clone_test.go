@@ -212,6 +212,7 @@ func TestMerge(t *testing.T) {
 }
 
 // THREATS 16, 17: the final tree is judged file by file.
+// THREATS 15.
 func TestWhatAClonesTreeMayHold(t *testing.T) {
 	_, w := newRun(t, map[string]string{"a.txt": "a\n", "dir/f": "f\n", "Case": "c\n", ".github/workflows/ci.yml": "on: push\n"})
 	c := isolate(t, w, "evil")

@@ -40,6 +40,7 @@ func exited(code int, signal string) runtimes.End {
 // TestTranscripts decodes recorded runs of the real CLI. Each row says how the
 // process ended, what the gateway saw and what must come of it; the messages
 // are in the golden files.
+// THREATS 18.
 func TestTranscripts(t *testing.T) {
 	ok := runtimes.GatewayView{LastStatus: 200, LastStop: "end_turn"}
 	none := runtimes.GatewayView{}
@@ -191,6 +192,7 @@ const (
 )
 
 // TestSuccessNeedsEveryWitness takes away one witness at a time.
+// THREATS 19.
 func TestSuccessNeedsEveryWitness(t *testing.T) {
 	good := runtimes.GatewayView{LastStatus: 200, LastStop: "end_turn"}
 	structured := `{"type":"result","subtype":"success","is_error":false,"result":"{}","structured_output":%s}`
@@ -244,6 +246,7 @@ func TestSuccessNeedsEveryWitness(t *testing.T) {
 	}
 }
 
+// THREATS 18.
 func TestAResultInsideAToolsOutputIsNoResult(t *testing.T) {
 	d := New().Decode(boxed())
 	record, err := json.Marshal(map[string]any{"type": "user", "message": map[string]any{"content": []any{
@@ -282,6 +285,7 @@ func TestDeniedPermissionsAreSaidOnce(t *testing.T) {
 	}
 }
 
+// THREATS 18.
 func TestARecordThatWasCutIsSaid(t *testing.T) {
 	d := New().Decode(boxed())
 	line := append([]byte(`{"type":"result","result":"`), bytes.Repeat([]byte("x"), runtimes.MaxLine)...)[:runtimes.MaxLine]

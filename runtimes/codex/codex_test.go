@@ -9,6 +9,7 @@ import (
 	"github.com/herd-runner/herd-runner/runtimes/runtimetest"
 )
 
+// THREATS 3, 20.
 func TestRuntime(t *testing.T) {
 	read := func(name string) []byte {
 		data, err := os.ReadFile(filepath.Join("testdata", name))

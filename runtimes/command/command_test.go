@@ -38,6 +38,7 @@ func (d declared) Command(task runtimes.Task) (runtimes.Command, error) {
 func (d declared) Decode(task runtimes.Task) runtimes.Decoder { return d.Runtime.Decode(d.fill(task)) }
 
 // The records are those of our own loop, and so are the promises about them.
+// THREATS 20.
 func TestRuntime(t *testing.T) {
 	read := func(name string) []byte {
 		data, err := os.ReadFile(filepath.Join("..", "sdk", "testdata", name))

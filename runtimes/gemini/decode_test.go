@@ -194,6 +194,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// THREATS 3, 20.
 func TestRuntime(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "ok.jsonl"))
 	if err != nil {

@@ -24,6 +24,7 @@ func read(t *testing.T, name string) []byte {
 	return data
 }
 
+// THREATS 20.
 func TestRuntime(t *testing.T) {
 	for _, engine := range []string{Anthropic, OpenAI, Gemini} {
 		t.Run(engine, func(t *testing.T) {

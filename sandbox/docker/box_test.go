@@ -210,6 +210,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
+// THREATS 8.
 func TestBoxesAtTheSameTimeDoNotShareANetwork(t *testing.T) {
 	b := open(t)
 	if err := b.Prewarm(t.Context(), testSpec(t), 2); err != nil {
@@ -321,6 +322,7 @@ func TestRunnerToBeKilled(t *testing.T) {
 
 // TestOrphans: a runner is killed; its box ends by itself, and the next runner
 // removes what is left of it, and only that.
+// THREATS 13.
 func TestOrphans(t *testing.T) {
 	state := t.TempDir()
 	other := open(t, func(o *docker.Options) { o.StateDir = state })

@@ -9,6 +9,7 @@ import (
 	"github.com/herd-runner/herd-runner/sandbox/sandboxtest"
 )
 
+// THREATS 11, 12, 16, 18, 19, 20.
 func TestConformance(t *testing.T) {
 	b := open(t)
 	sandboxtest.Run(t, sandboxtest.Subject{

@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// THREATS 13.
 func TestALeaseDiesWithItsHolder(t *testing.T) {
 	dir := t.TempDir()
 	a, err := takeLease(dir)

@@ -109,6 +109,7 @@ func TestEveryPlanIsHard(t *testing.T) {
 	}
 }
 
+// THREATS 9.
 func TestPlanRefuses(t *testing.T) {
 	for want, s := range map[string]sandbox.Spec{
 		"is root":                  {User: "0:0"},
@@ -139,6 +140,7 @@ func TestRootIsAllowedInWords(t *testing.T) {
 	}
 }
 
+// THREATS 9.
 func TestWeakened(t *testing.T) {
 	good := func() (request, container.InspectResponse) {
 		r, err := plan(sandbox.Spec{Mounts: []sandbox.Mount{{Source: "/ro", Target: "/ro", ReadOnly: true}}}, testPlace)

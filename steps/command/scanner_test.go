@@ -93,6 +93,7 @@ func TestTextIsNotHeldBack(t *testing.T) {
 	}
 }
 
+// THREATS 18.
 func TestEndlessLinesAreBounded(t *testing.T) {
 	chunk := strings.Repeat("x", 1000)
 	for begin, want := range map[string]struct{ passed, commands int }{

@@ -77,6 +77,7 @@ var awkwardSecrets = []string{
 	"hunter2-hunter2", `a"b\c/d'e&f<g>h`, "p@ss w0rd+=?#%~!*()", "ünï→😀cødé", "$HOME`x`;rm -rf|&", "{\"key\": \"va lue\"}", "k1\tk2\x01k3", "AKIAIOSFODNN7EXAMPLE",
 }
 
+// THREATS 1.
 func TestSemantics30EncodedForms(t *testing.T) {
 	for _, secret := range awkwardSecrets {
 		m := maskerOf(secret)
@@ -88,6 +89,7 @@ func TestSemantics30EncodedForms(t *testing.T) {
 	}
 }
 
+// THREATS 1.
 func TestSemantics30Base64AtAllOffsets(t *testing.T) {
 	for _, secret := range append(awkwardSecrets, "hunter22", "hunter222") {
 		m := maskerOf(secret)

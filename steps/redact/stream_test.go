@@ -17,6 +17,7 @@ func streamed(m *Masker, chunks ...string) string {
 	return out.String()
 }
 
+// THREATS 1.
 func TestSemantics30SecretSplitOverWrites(t *testing.T) {
 	m := maskerOf(awkwardSecrets...)
 	for _, secret := range awkwardSecrets {
@@ -74,6 +75,7 @@ func TestSecretAddedWhileAStreamRuns(t *testing.T) {
 
 // No secret comes through, wherever it stands, however it is written and
 // wherever the stream is cut.
+// THREATS 1.
 func TestNoSecretComesThrough(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	names := make([]string, 0, len(encodings))

@@ -59,6 +59,7 @@ func hostile(t *testing.T, hello wire.Hello, gateway func(net.Conn), process fun
 
 var fine = wire.Hello{Version: wire.Version, GatewayAddr: "127.0.0.1:1"}
 
+// THREATS 18.
 func TestHostileFramesFailTheBoxAlone(t *testing.T) {
 	big := func(kind byte, n uint32) []byte {
 		b := make([]byte, 5)
@@ -126,6 +127,7 @@ func TestHostileFramesFailTheBoxAlone(t *testing.T) {
 	}
 }
 
+// THREATS 18.
 func TestHostileHellosAreRefused(t *testing.T) {
 	for name, h := range map[string]wire.Hello{
 		"version":         {Version: 99, GatewayAddr: "127.0.0.1:1"},
