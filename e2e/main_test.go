@@ -16,6 +16,7 @@ import (
 type programs struct {
 	herd      string // static: it is process 1 of the boxes too
 	fakemodel string
+	mcpserver string
 	root      string // of the repository
 }
 
@@ -50,8 +51,8 @@ func buildPrograms(dir string) (programs, error) {
 	if err != nil {
 		return programs{}, err
 	}
-	p := programs{herd: filepath.Join(dir, "herd-runner"), fakemodel: filepath.Join(dir, "fakemodel"), root: root}
-	for out, pkg := range map[string]string{p.herd: "./cmd/herd-runner", p.fakemodel: "./e2e/fakemodel"} {
+	p := programs{herd: filepath.Join(dir, "herd-runner"), fakemodel: filepath.Join(dir, "fakemodel"), mcpserver: filepath.Join(dir, "mcpserver"), root: root}
+	for out, pkg := range map[string]string{p.herd: "./cmd/herd-runner", p.fakemodel: "./e2e/fakemodel", p.mcpserver: "./e2e/mcpserver"} {
 		cmd := exec.Command("go", "build", "-trimpath", "-o", out, pkg)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

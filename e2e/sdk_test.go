@@ -1,6 +1,10 @@
 package e2e
 
 import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,4 +53,107 @@ func TestExampleSDKSealed(t *testing.T) {
 	if got := r.output("review", "step-2"); !strings.Contains(got, "The verdict is good.") {
 		t.Errorf("it printed %q", got)
 	}
+}
+
+// TestSDKMCPServers (RUNTIME-02): a server that is a program runs in the sealed
+// box; one on HTTP is reached through the egress proxy, and only where the step
+// may; one that does not start fails its step before the model is asked.
+func TestSDKMCPServers(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	program, err := os.ReadFile(built(t).mcpserver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := shopOnHTTP(t)
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := newModel(t, "")
+	script := "do=tool,tool=mcp__shop__price,input=" + b64(`{"item":"Tea"}`) + ",text=" + b64("Three.")
+	m := newMachine(t, "ANTHROPIC_BASE_URL="+model.url+"/s/"+script+"/"+t.Name(), "ANTHROPIC_API_KEY=sk-test")
+	dir := newProject(t, map[string]string{"shop": string(program)})
+	r := m.run(t, dir, strings.NewReplacer("ADDRESS", address, "HOST", host).Replace(`
+on: workflow_dispatch
+defaults:
+  workspace: ro
+  docker: {network: none}
+  runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5, allowed-tools: ["mcp__shop__*"]}
+jobs:
+  program:
+    steps:
+      - id: ask
+        prompt: What is tea?
+        runtime:
+          mcp-servers: {shop: {command: sh, args: [-c, 'cp shop "$HOME/shop"; chmod +x "$HOME/shop"; exec "$HOME/shop"']}}
+  http:
+    steps:
+      - id: ask
+        prompt: What is tea?
+        docker: {network: {allow: ["ADDRESS"]}}
+        runtime:
+          mcp-servers: {shop: {type: http, url: "http://ADDRESS/mcp", headers: {X-Card: a card}}}
+  unlisted:
+    steps:
+      - id: ask
+        prompt: What is tea?
+        docker: {network: {allow: [example.com]}}
+        runtime:
+          mcp-servers: {shop: {type: http, url: "http://ADDRESS/mcp"}}
+  sealed:
+    steps:
+      - id: ask
+        prompt: What is tea?
+        runtime:
+          mcp-servers: {shop: {type: http, url: "http://ADDRESS/mcp"}}
+`), "--allow", "network-private:"+host).wantCode(t, 1)
+	for job, want := range map[string]string{"program": "Tea costs 3 thalers, says its program", "http": "Tea costs 3 thalers, says a server that is shown a card"} {
+		if got := r.toolResults(job, "ask"); r.step(t, job, "ask").Outcome != "success" || !strings.Contains(got, want) {
+			t.Errorf("%s: %+v, its tool gave %q", job, r.step(t, job, "ask"), got)
+		}
+	}
+	for job, want := range map[string]string{"unlisted": address + " is not in the list of this step", "sealed": "no network (docker.network: none)"} {
+		if out := r.step(t, job, "ask"); out.Outcome != "failure" || !strings.Contains(out.Message, "mcp-servers: shop: http://"+address+"/mcp: ") || !strings.Contains(out.Message, want) {
+			t.Errorf("%s: %+v", job, out)
+		}
+	}
+	if n := len(model.requests()); n != 4 {
+		t.Errorf("the model was asked %d times, want twice by each job that has its server", n)
+	}
+}
+
+// shopOnHTTP starts mcpserver on an address of this machine that is not its
+// loopback, which a box would look for in itself.
+func shopOnHTTP(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		ip, ok := a.(*net.IPNet)
+		if !ok || ip.IP.IsLoopback() || ip.IP.To4() == nil {
+			continue
+		}
+		server := exec.CommandContext(t.Context(), built(t).mcpserver, net.JoinHostPort(ip.IP.String(), "0"))
+		stdout, err := server.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = server.Process.Kill()
+			_ = server.Wait()
+		})
+		line, err := bufio.NewReader(stdout).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(line)
+	}
+	t.Fatal("this machine has no address but its loopback")
+	return ""
 }

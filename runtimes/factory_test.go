@@ -7,6 +7,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/runtimes/claude"
+	"github.com/herd-runner/herd-runner/runtimes/opencode"
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
 )
 
@@ -79,11 +80,11 @@ func TestCheckSaysEverythingAtOnce(t *testing.T) {
 		MaxTurns:     -2,
 		OutputSchema: json.RawMessage(`{"type":"wibble"}`),
 	}
-	err := runtimes.Check(sdk.New(sdk.Anthropic), cfg)
+	err := runtimes.Check(opencode.New(), cfg)
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"needs MCP servers (mcp-servers), which runtime anthropic-sdk lacks", "max-turns is -2", "output-schema: not a JSON Schema"} {
+	for _, want := range []string{"needs an output schema (output-schema), which runtime opencode lacks", "max-turns is -2", "output-schema: not a JSON Schema"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

@@ -8,7 +8,7 @@ import (
 
 // ProtocolVersion is that of Request and Record. Runner and guest are of one
 // build; the number catches a mix-up.
-const ProtocolVersion = 2
+const ProtocolVersion = 3
 
 // The engines, by the vendor whose API the loop speaks.
 const (
@@ -60,8 +60,9 @@ type Request struct {
 	MaxTurns           int             `json:"max_turns,omitempty"` // 0: no limit
 	SystemPrompt       string          `json:"system_prompt,omitempty"`
 	AppendSystemPrompt string          `json:"append_system_prompt,omitempty"`
-	AllowedTools       []string        `json:"allowed_tools,omitempty"` // nil: all
+	AllowedTools       []string        `json:"allowed_tools,omitempty"` // Rules; nil: all
 	DeniedTools        []string        `json:"denied_tools,omitempty"`
+	MCPServers         json.RawMessage `json:"mcp_servers,omitempty"` // for runtimes.MCPServers
 	OutputSchema       json.RawMessage `json:"output_schema,omitempty"`
 	SessionID          string          `json:"session_id,omitempty"`
 	Resume             string          `json:"resume,omitempty"`

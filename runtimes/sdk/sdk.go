@@ -35,6 +35,7 @@ func (r Runtime) Describe() runtimes.Description {
 			runtimes.FeatureOutputSchema,
 			runtimes.FeatureResume,
 			runtimes.FeatureFork,
+			runtimes.FeatureMCP,
 			runtimes.FeatureMaxTurns,
 			runtimes.FeatureMaxCost,
 			runtimes.FeatureTools,
@@ -95,12 +96,14 @@ func (r Runtime) request(task runtimes.Task) (Request, error) {
 	if len(cfg.Args) > 0 {
 		return Request{}, fmt.Errorf("args: runtime %s has no command line: remove %q", r.name(), strings.Join(cfg.Args, " "))
 	}
-	allowed, err := r.toolNames("allowed-tools", cfg.AllowedTools)
+	servers, err := runtimes.MCPServers(cfg.MCPServers)
 	if err != nil {
 		return Request{}, err
 	}
-	denied, err := r.toolNames("denied-tools", cfg.DeniedTools)
-	if err != nil {
+	if err := checkRules("allowed-tools", cfg.AllowedTools, servers); err != nil {
+		return Request{}, err
+	}
+	if err := checkRules("denied-tools", cfg.DeniedTools, servers); err != nil {
 		return Request{}, err
 	}
 	return Request{
@@ -112,8 +115,9 @@ func (r Runtime) request(task runtimes.Task) (Request, error) {
 		MaxTurns:           cfg.MaxTurns,
 		SystemPrompt:       cfg.SystemPrompt,
 		AppendSystemPrompt: cfg.AppendSystemPrompt,
-		AllowedTools:       allowed,
-		DeniedTools:        denied,
+		AllowedTools:       cfg.AllowedTools,
+		DeniedTools:        cfg.DeniedTools,
+		MCPServers:         cfg.MCPServers,
 		OutputSchema:       cfg.OutputSchema,
 		SessionID:          task.SessionID,
 		Resume:             task.Resume,
@@ -123,21 +127,24 @@ func (r Runtime) request(task runtimes.Task) (Request, error) {
 	}, nil
 }
 
-// toolNames takes our names and the CLI's spelling of them ("Bash"), so that a
-// step can change its runtime and keep its list.
-func (r Runtime) toolNames(key string, names []string) ([]string, error) {
-	var out []string
-	for _, name := range names {
-		tool := strings.ToLower(strings.TrimSpace(name))
-		if tool == "ls" {
-			tool = "list"
+// checkRules refuses entries of allowed-tools and denied-tools that name no tool
+// of ours and no server of the step's.
+func checkRules(key string, rules []string, servers []runtimes.MCPServer) error {
+	for _, text := range rules {
+		rule, err := ParseRule(text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
 		}
-		if !slices.Contains(Tools(), tool) {
-			return nil, fmt.Errorf("%s: unknown tool %q: runtime %s has %s (whole tools only, no patterns)", key, name, r.name(), strings.Join(Tools(), ", "))
+		ofServer, ok := strings.CutPrefix(rule.Tool, MCPPrefix)
+		server, _, _ := strings.Cut(ofServer, "__")
+		if !ok || strings.Contains(server, "*") {
+			continue
 		}
-		out = append(out, tool)
+		if !slices.ContainsFunc(servers, func(s runtimes.MCPServer) bool { return s.Name == server }) {
+			return fmt.Errorf("%s: %q: there is no server %q in mcp-servers", key, text, server)
+		}
 	}
-	return out, nil
+	return nil
 }
 
 // environment points the loop at the gateway with a placeholder of the same

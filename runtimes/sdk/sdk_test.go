@@ -52,7 +52,7 @@ func TestCommand(t *testing.T) {
 	if err := json.Unmarshal(got.Stdin, &req); err != nil {
 		t.Fatal(err)
 	}
-	want := Request{Version: ProtocolVersion, Engine: Anthropic, Prompt: task.Prompt, Model: "opus", MaxTurns: 3, AllowedTools: []string{"bash", "read", "list"},
+	want := Request{Version: ProtocolVersion, Engine: Anthropic, Prompt: task.Prompt, Model: "opus", MaxTurns: 3, AllowedTools: []string{"Bash", "read", "LS"},
 		SessionID: runtimetest.NewSession, Workdir: "/workspace", Home: "/herd/home"}
 	if diff := cmp.Diff(want, req); diff != "" {
 		t.Error(diff)
@@ -99,11 +99,12 @@ func TestWhatTheLoopLacksIsSaid(t *testing.T) {
 		cfg  runtimes.Config
 		want string
 	}{
-		"mcp":             {runtimes.Config{MCPServers: json.RawMessage(`{"x":{"command":"x"}}`)}, "needs MCP servers (mcp-servers), which runtime anthropic-sdk lacks"},
+		"mcp":             {runtimes.Config{MCPServers: json.RawMessage(`{"x":{"type":"websocket","url":"http://x"}}`)}, `mcp-servers: x: unknown type "websocket"`},
+		"mcp rule":        {runtimes.Config{AllowedTools: []string{"mcp__git__*"}, MCPServers: json.RawMessage(`{"x":{"command":"x"}}`)}, `allowed-tools: "mcp__git__*": there is no server "git"`},
 		"args":            {runtimes.Config{Args: []string{"--x"}}, "no command line"},
 		"permission mode": {runtimes.Config{PermissionMode: "plan"}, "never asks"},
-		"tool":            {runtimes.Config{AllowedTools: []string{"WebFetch"}}, `unknown tool "WebFetch"`},
-		"pattern":         {runtimes.Config{DeniedTools: []string{"Bash(rm *)"}}, "no patterns"},
+		"tool":            {runtimes.Config{AllowedTools: []string{"WebSearch"}}, `allowed-tools: unknown tool "WebSearch"`},
+		"pattern":         {runtimes.Config{DeniedTools: []string{"Bash(rm *"}}, `denied-tools: "Bash(rm *": expected a tool`},
 	}
 	for name, tt := range tests {
 		task := runtimetest.Task()

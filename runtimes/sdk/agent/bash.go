@@ -28,7 +28,8 @@ func (w workspace) bash() tool {
 			`"command":{"type":"string","description":"The command, for bash -c"},` +
 			`"timeout":{"type":"number","description":"Seconds until it is killed; 120 when left out, at most 1800"}},` +
 			`"required":["command"]}`,
-		run: w.runBash,
+		timeout: -1,
+		run:     w.runBash,
 	}
 }
 

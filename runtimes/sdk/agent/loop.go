@@ -27,6 +27,9 @@ const (
 type loop struct {
 	req       sdk.Request
 	provider  *provider
+	rules     permission
+	work      workspace
+	net       network
 	tools     []tool
 	answer    *structured // nil: free text
 	out       *emitter
@@ -44,10 +47,18 @@ func newLoop(req sdk.Request, env environment, out *emitter) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules, err := newPermission(req)
+	if err != nil {
+		return nil, err
+	}
+	w := workspace{dir: req.Workdir, env: env.tools}
 	l := &loop{
 		req:      req,
 		provider: p,
-		tools:    chooseTools(workspace{dir: req.Workdir, env: env.tools}, req.AllowedTools, req.DeniedTools),
+		rules:    rules,
+		work:     w,
+		net:      newNetwork(env),
+		tools:    permitted(ownTools(w), rules),
 		out:      out,
 		model:    p.modelID(req.Model),
 		system:   systemPrompt(req),
@@ -66,6 +77,11 @@ func (l *loop) run(ctx context.Context) (sdk.Record, error) {
 	if err := l.open(); err != nil {
 		return sdk.Record{}, err
 	}
+	servers, err := l.connect(ctx)
+	if err != nil {
+		return sdk.Record{}, err
+	}
+	defer servers.stop()
 	var said strings.Builder // the final answer, over continuations
 	continued, tries, nudged := 0, 0, false
 	for {
@@ -117,7 +133,7 @@ func (l *loop) run(ctx context.Context) (sdk.Record, error) {
 		if last && !slices.ContainsFunc(calls, isStructured) {
 			continue // the limit above ends it; tools whose result nobody reads are not run
 		}
-		value, err := l.work(ctx, calls)
+		value, err := l.answerCalls(ctx, calls)
 		if ctx.Err() != nil {
 			return sdk.Record{}, ctx.Err()
 		}
@@ -150,6 +166,25 @@ func (l *loop) open() error {
 	l.out.emit(sdk.Record{Type: event.MessageInit, SessionID: s.id, Model: l.model})
 	l.say(append(interrupted(messages), textPart(l.req.Prompt))...)
 	return nil
+}
+
+// connect starts the MCP servers and takes up their tools.
+func (l *loop) connect(ctx context.Context) (*mcpServers, error) {
+	servers, err := startMCP(ctx, l.req.MCPServers, l.work, l.net, mcpStart)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range servers.warnings {
+		l.out.warn(text)
+	}
+	for _, r := range append(slices.Clone(l.rules.allowed), l.rules.denied...) {
+		if strings.HasPrefix(r.Tool, sdk.MCPPrefix) && !slices.ContainsFunc(servers.tools, func(t tool) bool { return glob(r.Tool, t.name) }) {
+			l.out.warn(fmt.Sprintf("%s in allowed-tools or denied-tools is no tool of the MCP servers", r))
+		}
+	}
+	l.tools = append(l.tools, permitted(servers.tools, l.rules)...)
+	l.system = append(l.system, servers.instructions...)
+	return servers, nil
 }
 
 // say adds a user message.
@@ -221,9 +256,9 @@ func (l *loop) heard(m message) (string, []call) {
 	return text.String(), m.calls()
 }
 
-// work runs the calls and answers them. value is the structured output where
+// answerCalls runs the calls and answers them. value is the structured output where
 // one was given and fits; err is why one does not.
-func (l *loop) work(ctx context.Context, calls []call) (value []byte, err error) {
+func (l *loop) answerCalls(ctx context.Context, calls []call) (value []byte, err error) {
 	results := runCalls(ctx, l.tools, calls)
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // the session ends with the calls; resuming answers them

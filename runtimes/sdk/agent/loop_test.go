@@ -318,14 +318,14 @@ func TestCancellingKillsTheToolAndLeavesNoResult(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	for _, stdin := range []string{"", "x", "{}", `{"version":99,"prompt":"x"}`, `{"version":2,"engine":"anthropic","prompt":" "}`, `{"version":2,"engine":"anthropic","prompt":"x","output_schema":{"type":"wibble"}}`} {
+	for _, stdin := range []string{"", "x", "{}", `{"version":99,"prompt":"x"}`, `{"version":3,"engine":"anthropic","prompt":" "}`, `{"version":2,"engine":"anthropic","prompt":"x","output_schema":{"type":"wibble"}}`} {
 		var stdout bytes.Buffer
 		if code := Main(context.Background(), strings.NewReader(stdin), &stdout, nil); code != exitUsage {
 			t.Errorf("%q: exit code %d", stdin, code)
 		}
 	}
 	var stdout bytes.Buffer
-	code := Main(context.Background(), strings.NewReader(`{"version":2,"engine":"anthropic","prompt":"x"}`), &stdout, nil)
+	code := Main(context.Background(), strings.NewReader(`{"version":3,"engine":"anthropic","prompt":"x"}`), &stdout, nil)
 	if r := readRun(t, stdout.String(), code); code != exitFailed || r.result.Cause != event.CauseAuth {
 		t.Errorf("no credential: %+v, code %d", r.result, code)
 	}

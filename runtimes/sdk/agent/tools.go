@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,7 @@ import (
 const (
 	// maxOutputBytes is how much of a tool's output the model gets.
 	maxOutputBytes = 30_000
-	// searchTimeout bounds every tool but bash.
+	// searchTimeout bounds the tools that say nothing else.
 	searchTimeout = time.Minute
 	// maxParallel is how many reading calls of one turn run at a time.
 	maxParallel = 4
@@ -32,8 +33,9 @@ type workspace struct {
 // tool is one thing the model can do. run's error is for the model.
 type tool struct {
 	name, description string
-	schema            string // JSON Schema of the input
-	readOnly          bool   // may run beside other calls
+	schema            string        // JSON Schema of the input
+	readOnly          bool          // may run beside other calls
+	timeout           time.Duration // 0: searchTimeout; below 0: its own
 	run               func(ctx context.Context, input json.RawMessage) (string, error)
 }
 
@@ -48,13 +50,26 @@ type toolOutput struct {
 	isError bool
 }
 
-// chooseTools are the allowed tools less the denied ones, in sdk.Tools' order.
-func chooseTools(w workspace, allowed, denied []string) []tool {
+// ownTools are the loop's, in sdk.Tools' order.
+func ownTools(w workspace) []tool {
+	return []tool{w.bash(), w.read(), w.write(), w.edit(), w.glob(), w.grep(), w.list()}
+}
+
+// permitted are the tools that p offers, each asking p before it runs.
+func permitted(tools []tool, p permission) []tool {
 	var chosen []tool
-	for _, t := range []tool{w.bash(), w.read(), w.write(), w.edit(), w.glob(), w.grep(), w.list()} {
-		if (len(allowed) == 0 || slices.Contains(allowed, t.name)) && !slices.Contains(denied, t.name) {
-			chosen = append(chosen, t)
+	for _, t := range tools {
+		if !p.offers(t.name) {
+			continue
 		}
+		run := t.run
+		t.run = func(ctx context.Context, input json.RawMessage) (string, error) {
+			if err := p.check(t.name, input); err != nil {
+				return "", err
+			}
+			return run(ctx, input)
+		}
+		chosen = append(chosen, t)
 	}
 	return chosen
 }
@@ -102,14 +117,15 @@ func runCall(ctx context.Context, tools []tool, c call) (out toolOutput) {
 		}
 		return toolOutput{text: fmt.Sprintf("there is no tool %q here; the tools are: %s", c.name, strings.Join(names, ", ")), isError: true}
 	}
-	if t.name != "bash" {
+	limited, timeout := ctx, cmp.Or(t.timeout, searchTimeout)
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, searchTimeout)
+		limited, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	text, err := t.run(ctx, c.input)
+	text, err := t.run(limited, c.input)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("this took longer than %s: search a smaller part", searchTimeout)
+		err = fmt.Errorf("this took longer than %s: ask for less at a time", timeout)
 	}
 	if err != nil {
 		if text = strings.TrimRight(text, "\n"); text != "" {
@@ -168,8 +184,10 @@ func (c *clip) String() string {
 	return strings.ToValidUTF8(string(c.head)+middle+string(tail), "\uFFFD")
 }
 
-func clipped(text string) string {
-	c := &clip{limit: maxOutputBytes}
+func clipped(text string) string { return clippedTo(text, maxOutputBytes) }
+
+func clippedTo(text string, limit int) string {
+	c := &clip{limit: limit}
 	_, _ = c.Write([]byte(text))
 	return c.String()
 }

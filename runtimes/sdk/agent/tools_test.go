@@ -19,7 +19,7 @@ func use(t *testing.T, dir, name string, input map[string]any) toolOutput {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := chooseTools(workspace{dir: dir, env: []string{"PATH=" + os.Getenv("PATH")}}, nil, nil)
+	tools := ownTools(workspace{dir: dir, env: []string{"PATH=" + os.Getenv("PATH")}})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return runCall(ctx, tools, call{id: "1", name: name, input: raw})
@@ -204,22 +204,6 @@ func TestBashEndsWhatItStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitGone(t, strings.TrimSpace(string(data)))
-}
-
-func TestAllowedAndDeniedTools(t *testing.T) {
-	names := func(allowed, denied []string) string {
-		var n []string
-		for _, t := range chooseTools(workspace{}, allowed, denied) {
-			n = append(n, t.name)
-		}
-		return strings.Join(n, " ")
-	}
-	if got := names(nil, nil); got != "bash read write edit glob grep list" {
-		t.Errorf("all: %s", got)
-	}
-	if got := names([]string{"grep", "read", "bash"}, []string{"bash"}); got != "read grep" {
-		t.Errorf("some: %s", got)
-	}
 }
 
 func TestReadingCallsRunSideBySideInOrder(t *testing.T) {
