@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
+
+	"github.com/herd-runner/herd-runner/internal/enginetest"
 )
 
-// busyboxImage is small; the tests of sandbox/docker make it.
-const busyboxImage = "herd-test/busybox:1"
+// busyboxImage is small.
+const busyboxImage = enginetest.Busybox
 
 // ownEngine is a Docker engine of one test, in a network namespace of its own,
 // which may be killed.
@@ -33,10 +35,8 @@ type ownEngine struct {
 func newOwnEngine(t *testing.T, images ...string) *ownEngine {
 	t.Helper()
 	shared := needEngine(t)
-	for _, image := range images {
-		if _, err := shared.ImageInspect(t.Context(), image); err != nil {
-			t.Fatalf("%v; busybox is made by: go test ./sandbox/docker", err)
-		}
+	if err := enginetest.ImportBusybox(shared.Client); err != nil {
+		t.Fatal(err)
 	}
 	if os.Getuid() != 0 {
 		t.Skip("an engine of its own can be started by root alone")

@@ -15,6 +15,8 @@ import (
 
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
+
+	"github.com/herd-runner/herd-runner/internal/enginetest"
 )
 
 // Who may read the registry of a test; the line is of htpasswd.
@@ -259,8 +261,8 @@ printf '{"ServerURL":"%s","Username":"reader","Secret":"` + readerPassword + `"}
 func TestPullOfARun(t *testing.T) {
 	m := newMachine(t)
 	r := newRegistry(t, m.engine)
-	if !r.there(t, busyboxImage) {
-		t.Fatalf("%s is made by: go test ./sandbox/docker", busyboxImage)
+	if err := enginetest.ImportBusybox(m.engine.Client); err != nil {
+		t.Fatal(err)
 	}
 	ref, digest := r.push(t, busyboxImage, "tool:1")
 	m.logIn(t, auths(r.host, readerPassword))
@@ -320,11 +322,10 @@ func TestPullOfARun(t *testing.T) {
 func TestPullAtEveryLevel(t *testing.T) {
 	m := newMachine(t)
 	r := newRegistry(t, m.engine)
-	const busybox = "herd-test/busybox:1"
-	if !r.there(t, busybox) {
-		t.Fatalf("%s is made by: go test ./sandbox/docker", busybox)
+	if err := enginetest.ImportBusybox(m.engine.Client); err != nil {
+		t.Fatal(err)
 	}
-	ref, _ := r.push(t, busybox, "level:1")
+	ref, _ := r.push(t, busyboxImage, "level:1")
 	m.logIn(t, auths(r.host, readerPassword))
 	dir := newProject(t, map[string]string{"README.md": "a project\n"})
 	flow := func(job, step string) string {

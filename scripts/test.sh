@@ -12,6 +12,9 @@ have go || die "needs Go 1.26 or newer: https://go.dev/dl"
 if ! have git gcc; then apt_install git gcc libc6-dev; fi
 
 have docker-registry || apt_install docker-registry
+# The tests start a podman of their own. What its packages want is named: nothing
+# else that they recommend is needed.
+if ! have podman runc || ! have /usr/lib/podman/netavark; then apt_install podman netavark aardvark-dns runc iproute2; fi
 
 "$here/check.sh"
 "$here/engine.sh"

@@ -253,7 +253,8 @@ func mounts() ([]mounted, error) {
 
 // engineMounts are those that every container has.
 var engineMounts = []string{"/", "/proc", "/dev", "/dev/pts", "/dev/mqueue", "/dev/shm", "/dev/console", "/sys", "/tmp", "/run",
-	"/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/run/.containerenv"}
+	"/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/run/.containerenv",
+	"/etc/passwd", "/etc/group", "/var/tmp"}
 
 func mountPoints(f facts) answer {
 	list, err := mounts()

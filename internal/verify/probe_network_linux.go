@@ -63,8 +63,11 @@ func hostLoopback(f facts) answer {
 	}
 	_, port, _ := net.SplitHostPort(f.Loopback)
 	for _, host := range []string{"127.0.0.1", "::1", "host.docker.internal", "host.containers.internal"} {
-		if what, ok := reached("tcp", net.JoinHostPort(host, port)); ok {
-			return hole("%s", what)
+		// A refusal may come from the box's own loopback, or from where the name leads.
+		address := net.JoinHostPort(host, port)
+		if conn, err := (&net.Dialer{Timeout: dialTime}).DialContext(context.Background(), "tcp", address); err == nil {
+			conn.Close()
+			return hole("%s accepts a connection", address)
 		}
 	}
 	return held("no answer")

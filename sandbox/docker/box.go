@@ -21,6 +21,7 @@ type box struct {
 	spec    sandbox.Spec
 	image   image
 	slot    *slot    // nil: it has a network of its own
+	bridge  string   // name of its network; empty: it is on none
 	session *session // of a kept box; nil: it has none
 	reused  bool
 	notices []string
@@ -53,12 +54,13 @@ func (x *box) start(ctx context.Context) error {
 		}
 		x.slot = slot
 	case x.spec.Network.Mode == "", x.spec.Network.Mode == "bridge":
-		if err := b.ensureNetwork(ctx); err != nil {
-			return err
-		}
+		x.bridge = b.bridgeName(x.session)
 	}
 	at := b.place(x.slot.id())
 	at.image = x.image.id
+	if x.bridge != "" {
+		at.bridge = x.bridge
+	}
 	req, err := plan(x.spec, at)
 	if err != nil {
 		return err
@@ -86,6 +88,9 @@ func (x *box) start(ctx context.Context) error {
 		if err := b.remove(ctx, x.id); err != nil {
 			return err
 		}
+	}
+	if err := b.makeBridge(ctx, x.bridge); err != nil {
+		return err
 	}
 	if x.id, err = b.create(ctx, req); err != nil {
 		return err
@@ -139,6 +144,12 @@ func (x *box) run(ctx context.Context, req request) error {
 
 // create makes a container. The id is set also when a later part fails.
 func (b *Backend) create(ctx context.Context, req request) (string, error) {
+	if b.engine == namePodman {
+		var err error
+		if req, err = toPodman(req, b.seccomp); err != nil {
+			return "", err
+		}
+	}
 	// Not to be cancelled half-way: the engine would go on making it unseen.
 	unbroken, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -159,6 +170,11 @@ func (b *Backend) create(ctx context.Context, req request) (string, error) {
 func (b *Backend) attachAndStart(ctx context.Context, id string) (*attached, error) {
 	h, err := b.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
+		// Podman makes the container here, and its reason for not doing so is not
+		// among what attaching can tell.
+		if serr := b.api.ContainerStart(ctx, id, container.StartOptions{}); serr != nil {
+			return nil, startError(serr)
+		}
 		return nil, fail(sandbox.KindStart, "attach to container", err)
 	}
 	streams := attach(h)
@@ -173,6 +189,13 @@ func (b *Backend) verify(ctx context.Context, id string, req request) error {
 	got, err := b.api.ContainerInspect(ctx, id)
 	if err != nil {
 		return fail(sandbox.KindEngine, "inspect container", err)
+	}
+	if b.engine == namePodman {
+		sent, err := toPodman(req, b.seccomp)
+		if err != nil {
+			return err
+		}
+		got = fromPodman(req, sent, got)
 	}
 	if bad := weakened(req, got); len(bad) > 0 {
 		return &sandbox.Error{
@@ -191,15 +214,16 @@ func (x *box) confined() error {
 	if s.Privileged || len(s.HostConfig) > 0 || (s.OCIRuntime != "" && s.OCIRuntime != "runc") {
 		return nil
 	}
-	seccomp, noNewPrivs, capEff := x.client.Confinement()
-	if seccomp == "2" && noNewPrivs == "1" && strings.Trim(capEff, "0") == "" && capEff != "" {
+	c := x.client.Confinement()
+	none := func(caps string) bool { return caps != "" && strings.Trim(caps, "0") == "" }
+	if c.Seccomp == "2" && c.NoNewPrivs == "1" && none(c.CapEff) && none(c.CapBnd) {
 		return nil
 	}
 	return &sandbox.Error{
 		Kind: sandbox.KindConfig, Op: "check container",
 		Advice: "the engine must run with its default seccomp profile (see docker info, Security Options)",
-		Err: fmt.Errorf("the box is weaker than asked: seccomp mode %q, no-new-privileges %q, capabilities %q; expected 2, 1 and none",
-			seccomp, noNewPrivs, capEff),
+		Err: fmt.Errorf("the box is weaker than asked: seccomp mode %q, no-new-privileges %q, capabilities %q of %q; expected 2, 1 and none",
+			c.Seccomp, c.NoNewPrivs, c.CapEff, c.CapBnd),
 	}
 }
 
@@ -215,7 +239,7 @@ func (x *box) startFailed(ctx context.Context, err error) error {
 
 func (x *box) fillInfo() {
 	x.info = sandbox.Info{
-		Backend: "docker", ID: x.id, Image: x.image.name, Workdir: x.spec.Workdir,
+		Backend: x.backend.engine, ID: x.id, Image: x.image.name, Workdir: x.spec.Workdir,
 		Home: x.spec.Home, Temp: x.spec.Temp, Runner: x.backend.place("").entry(), Gateway: x.client.Gateway(), Egress: x.client.Egress(),
 		Env:    map[string]string{"PATH": sandbox.DefaultPath},
 		Reused: x.reused, Notices: x.notices,
@@ -379,6 +403,9 @@ func (x *box) gone(clean bool) {
 		b.slots.give(b, x.slot, clean)
 	case x.spec.Network.Closed():
 		b.slots.noteEnded()
+	}
+	if clean {
+		b.dropBridge(x.bridge)
 	}
 	b.mu.Lock()
 	delete(b.boxes, x)

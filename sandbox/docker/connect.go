@@ -63,7 +63,7 @@ func (b *Backend) Local() bool { return strings.HasPrefix(b.address, "unix://") 
 
 // place is where a box is made: what it needs to know beside its spec.
 func (b *Backend) place(netns string) place {
-	p := place{runner: b.opts.Runner, netns: netns}
+	p := place{runner: b.opts.Runner, netns: netns, bridge: sharedBridge}
 	b.remote.mu.Lock()
 	p.guest = b.remote.guest
 	b.remote.mu.Unlock()

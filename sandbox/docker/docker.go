@@ -1,6 +1,7 @@
-// Package docker is the sandbox backend for Docker engines: every box is a
-// hardened container with the guest as process 1 and its standard streams as
-// the tunnel. There is no exec, no published port, no log.
+// Package docker is the sandbox backend for engines that speak Docker's API,
+// Docker itself and podman: every box is a hardened container with the guest as
+// process 1 and its standard streams as the tunnel. There is no exec, no
+// published port, no log.
 package docker
 
 import (
@@ -59,6 +60,8 @@ type Backend struct {
 	api  *client.Client
 	// address is as in DOCKER_HOST.
 	address string
+	engine  string // nameDocker or namePodman
+	seccomp string // file of the profile that podman is to use; empty: its own
 	remote  remote
 
 	lease  *leases
@@ -100,7 +103,7 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 		opts: opts, api: api, address: address, starts: make(chan struct{}, maxStarts),
 		boxes: map[*box]struct{}{},
 	}
-	if err := b.ping(ctx); err != nil {
+	if err := b.recognise(ctx); err != nil {
 		_ = api.Close()
 		return nil, err
 	}
@@ -110,6 +113,11 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 	}
 	if opts.Look {
 		return b, nil
+	}
+	if err := b.giveSeccomp(); err != nil {
+		b.lease.release()
+		_ = api.Close()
+		return nil, fail(sandbox.KindConfig, "open docker backend", err)
 	}
 	if inTheClear(address) {
 		opts.Notice(notEncrypted(address))
@@ -137,16 +145,8 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 	}
 	checked := map[string]bool{}
 	for _, s := range specs {
-		if _, err := plan(s, b.place("")); err != nil {
+		if err := b.possible(ctx, s); err != nil {
 			return err
-		}
-		for _, m := range s.Mounts {
-			if m.Source == "" || !b.Local() {
-				continue
-			}
-			if _, err := os.Stat(m.Source); err != nil {
-				return &sandbox.Error{Kind: sandbox.KindAccess, Op: "prepare box", Err: fmt.Errorf("mount %s: %w", m.Target, err)}
-			}
 		}
 		if key := s.Image + "\x00" + s.Pull; !checked[key] {
 			checked[key] = true
@@ -158,10 +158,33 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 	return nil
 }
 
+// possible reports what is wrong with a spec before its box is made.
+func (b *Backend) possible(ctx context.Context, s sandbox.Spec) error {
+	r, err := plan(s, b.place(""))
+	if err != nil {
+		return err
+	}
+	for _, m := range s.Mounts {
+		if m.Source == "" || !b.Local() {
+			continue
+		}
+		if _, err := os.Stat(m.Source); err != nil { // podman would make it
+			return &sandbox.Error{Kind: sandbox.KindAccess, Op: "prepare box", Err: fmt.Errorf("mount %s: %w", m.Target, err)}
+		}
+	}
+	if b.engine != namePodman {
+		return nil
+	}
+	if _, err := toPodman(r, b.seccomp); err != nil {
+		return err
+	}
+	return b.podmanRuntime(ctx, s)
+}
+
 // Start starts a box; see sandbox.Backend.
 func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	// What is wrong with the spec is said before the engine is asked.
-	if _, err := plan(spec, b.place("")); err != nil {
+	if err := b.possible(ctx, spec); err != nil {
 		return nil, err
 	}
 	if (spec.Network.Mode == "allow") != (spec.Egress != nil) {
@@ -211,7 +234,7 @@ func (b *Backend) Close(ctx context.Context) error {
 		open = append(open, x)
 	}
 	b.mu.Unlock()
-	errs := make([]error, len(open)+2)
+	errs := make([]error, len(open)+3)
 	var wg sync.WaitGroup
 	for i, x := range open {
 		wg.Go(func() { errs[i] = x.Close(ctx) })
@@ -220,6 +243,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	errs[len(open)] = b.slots.close(ctx, b)
 	// What a start was just making is found by its label.
 	errs[len(open)+1] = b.removeAll(ctx, b.lease.id)
+	errs[len(open)+2] = b.sweepNetworks(ctx)
 	b.lease.release()
 	return errors.Join(append(errs, b.api.Close())...)
 }
@@ -229,7 +253,9 @@ func (b *Backend) Close(ctx context.Context) error {
 func (b *Backend) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	err := b.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	err := b.patiently(ctx, func() error {
+		return b.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	})
 	if err == nil || isGone(err) {
 		return nil
 	}

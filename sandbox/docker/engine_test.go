@@ -1,27 +1,24 @@
 package docker_test
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 
+	"github.com/herd-runner/herd-runner/internal/enginetest"
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/sandbox/docker"
 )
 
-const testImage = "herd-test/busybox:1"
+const testImage = enginetest.Busybox
 
 // machine is what the tests of this package share: an engine, a small image
 // and the guest as an executable.
@@ -48,7 +45,7 @@ var prepare = sync.OnceValues(func() (machine, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return m, &exec.Error{Name: "go build: " + string(out), Err: err}
 	}
-	return m, importBusybox(api)
+	return m, enginetest.ImportBusybox(api)
 })
 
 func engine(t testing.TB) machine {
@@ -71,70 +68,6 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(code)
-}
-
-// importBusybox makes an image of a single static executable, once per engine.
-func importBusybox(api *client.Client) error {
-	if _, err := api.ImageInspect(context.Background(), testImage); err == nil {
-		return nil
-	}
-	path, err := exec.LookPath("busybox")
-	if err != nil {
-		if out, err := exec.Command("apt-get", "install", "-y", "busybox-static").CombinedOutput(); err != nil {
-			return &exec.Error{Name: "apt-get install busybox-static: " + string(out), Err: err}
-		}
-		if path, err = exec.LookPath("busybox"); err != nil {
-			return err
-		}
-	}
-	program, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	list, err := exec.Command(path, "--list").Output()
-	if err != nil {
-		return err
-	}
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	add := func(h tar.Header, data []byte) {
-		h.Size = int64(len(data))
-		if h.Mode == 0 {
-			h.Mode = 0o755
-		}
-		if err == nil {
-			err = w.WriteHeader(&h)
-		}
-		if err == nil {
-			_, err = w.Write(data)
-		}
-	}
-	for _, d := range []string{"bin/", "etc/", "tmp/", "run/", "proc/", "sys/", "dev/", "work/"} {
-		add(tar.Header{Name: d, Typeflag: tar.TypeDir}, nil)
-	}
-	add(tar.Header{Name: "etc/passwd", Mode: 0o644, Typeflag: tar.TypeReg}, []byte("root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n"))
-	add(tar.Header{Name: "bin/busybox", Typeflag: tar.TypeReg}, program)
-	for applet := range strings.Lines(string(list)) {
-		if applet = strings.TrimSpace(applet); applet != "busybox" {
-			add(tar.Header{Name: "bin/" + applet, Typeflag: tar.TypeSymlink, Linkname: "busybox"}, nil)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	r, err := api.ImageImport(ctx, image.ImportSource{Source: &buf, SourceName: "-"}, testImage,
-		image.ImportOptions{Changes: []string{"ENV PATH=/usr/local/bin:/bin FROM_IMAGE=yes"}})
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	_, err = new(bytes.Buffer).ReadFrom(r)
-	return err
 }
 
 // open returns a backend with a state of its own, closed with the test.

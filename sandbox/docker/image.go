@@ -111,14 +111,14 @@ func (b *Backend) inspect(ctx context.Context, ref string) (image, bool, error) 
 	if ref == "" {
 		return image{}, false, badSpec("no image is named")
 	}
+	if _, err := reference.ParseAnyReference(ref); err != nil {
+		return image{}, false, badSpec("image %q: %v", ref, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	got, err := b.api.ImageInspect(ctx, ref)
 	if errdefs.IsNotFound(err) {
 		return image{}, false, nil
-	}
-	if errdefs.IsInvalidArgument(err) {
-		return image{}, false, badSpec("image %q: %v", ref, err)
 	}
 	if err != nil {
 		return image{}, false, fail(sandbox.KindEngine, "inspect image", err)

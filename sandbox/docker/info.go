@@ -13,6 +13,7 @@ import (
 
 // Info describes an engine, for people.
 type Info struct {
+	Engine           string // "docker" or "podman"
 	Version, API     string
 	OS, Arch, Kernel string
 	CPUs             int
@@ -26,8 +27,8 @@ type Info struct {
 
 // String is one line.
 func (i Info) String() string {
-	return fmt.Sprintf("docker %s (API %s), %s/%s, %d cpus, %s memory, cgroups v%s, %s",
-		i.Version, i.API, i.OS, i.Arch, i.CPUs, units.BytesSize(float64(i.Memory)), i.Cgroups, strings.Join(i.Security, " "))
+	return fmt.Sprintf("%s %s (API %s), %s/%s, %d cpus, %s memory, cgroups v%s, %s",
+		i.Engine, i.Version, i.API, i.OS, i.Arch, i.CPUs, units.BytesSize(float64(i.Memory)), i.Cgroups, strings.Join(i.Security, " "))
 }
 
 // Info asks the engine about itself.
@@ -39,7 +40,7 @@ func (b *Backend) Info(ctx context.Context) (Info, error) {
 		return Info{}, fail(sandbox.KindEngine, "ask the engine", err)
 	}
 	i := Info{
-		Version: got.ServerVersion, API: b.api.ClientVersion(), OS: got.OSType, Arch: got.Architecture,
+		Engine: b.engine, Version: got.ServerVersion, API: b.api.ClientVersion(), OS: got.OSType, Arch: got.Architecture,
 		Kernel: got.KernelVersion, CPUs: got.NCPU, Memory: got.MemTotal, Cgroups: got.CgroupVersion,
 		Security: got.SecurityOptions, Warnings: got.Warnings,
 	}

@@ -62,7 +62,7 @@ func (b *Backend) List(ctx context.Context) ([]Listed, error) {
 
 func (b *Backend) stateOf(c container.Summary) string {
 	switch {
-	case sessionInUse(c.Labels[labelSession]) && c.State == container.StateRunning, !b.lease.dead(c.Labels[labelLease]) && c.State != container.StateExited:
+	case sessionInUse(c.Labels[labelSession]) && c.State == container.StateRunning, !b.lease.dead(c.Labels[labelLease]) && !ended(c):
 		return StateRunning
 	case c.Labels[labelKeep] == keptToReuse:
 		return StateReused

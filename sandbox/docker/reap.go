@@ -1,11 +1,11 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -58,6 +58,9 @@ func (b *Backend) reap(ctx context.Context) error {
 	if err := b.removeEach(ctx, orphans); err != nil {
 		return err
 	}
+	if err := b.sweepNetworks(ctx); err != nil {
+		return err
+	}
 	b.lease.sweep()
 	return nil
 }
@@ -97,7 +100,10 @@ func (b *Backend) stop(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	now := 0
-	if err := b.api.ContainerStop(ctx, id, container.StopOptions{Signal: "SIGKILL", Timeout: &now}); err != nil && !isGone(err) {
+	err := b.patiently(ctx, func() error {
+		return b.api.ContainerStop(ctx, id, container.StopOptions{Signal: "SIGKILL", Timeout: &now})
+	})
+	if err != nil && !isGone(err) {
 		return fail(sandbox.KindEngine, "stop container", err)
 	}
 	return nil
@@ -111,7 +117,7 @@ func (b *Backend) stopped(ctx context.Context, req request) (id string, err erro
 		return "", err
 	}
 	for _, c := range list {
-		if id == "" && c.Labels[labelSpec] == req.Config.Labels[labelSpec] && c.State == container.StateExited {
+		if id == "" && c.Labels[labelSpec] == req.Config.Labels[labelSpec] && ended(c) {
 			id = c.ID
 			continue
 		}
@@ -140,9 +146,10 @@ func (b *Backend) keep(ctx context.Context, x *box) error {
 	if err != nil {
 		return err
 	}
-	kept = slices.DeleteFunc(kept, func(c container.Summary) bool { return c.State != container.StateExited })
-	// The engine lists the newest first, and tells seconds only.
-	slices.SortStableFunc(kept, func(a, b container.Summary) int { return cmp.Compare(b.Created, a.Created) })
+	kept = slices.DeleteFunc(kept, func(c container.Summary) bool { return !ended(c) })
+	if err := b.newestFirst(ctx, kept); err != nil {
+		return err
+	}
 	most = min(most, len(kept))
 	var errs []error
 	for _, c := range kept[most:] {
@@ -153,4 +160,30 @@ func (b *Backend) keep(ctx context.Context, x *box) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ended tells of a container that ran and does not any more. Podman has a state
+// of its own for the moment after.
+func ended(c container.Summary) bool {
+	return c.State == container.StateExited || c.State == "stopped"
+}
+
+// newestFirst sorts by when containers were made, which a list tells in seconds
+// only.
+func (b *Backend) newestFirst(ctx context.Context, list []container.Summary) error {
+	made := map[string]time.Time{}
+	for _, c := range list {
+		got, err := b.api.ContainerInspect(ctx, c.ID)
+		if isGone(err) {
+			continue // another runner has removed it
+		}
+		if err != nil {
+			return fail(sandbox.KindEngine, "inspect container", err)
+		}
+		if made[c.ID], err = time.Parse(time.RFC3339Nano, got.Created); err != nil {
+			return fail(sandbox.KindEngine, "inspect container", err)
+		}
+	}
+	slices.SortStableFunc(list, func(x, y container.Summary) int { return made[y.ID].Compare(made[x.ID]) })
+	return nil
 }

@@ -81,14 +81,7 @@ func (b *Backend) sharesFiles(ctx context.Context, spec sandbox.Spec, img image)
 		}
 		_ = probe.Close()
 		defer os.Remove(probe.Name())
-		id, err := b.hold(ctx, img, bind(probe.Name(), "/.herd-probe", true))
-		switch {
-		case err == nil:
-			shared = true
-			if err := b.remove(ctx, id); err != nil {
-				return err
-			}
-		case !errdefs.IsInvalidArgument(err):
+		if shared, err = b.sees(ctx, img, probe.Name()); err != nil {
 			return fail(sandbox.KindEngine, "look whether the engine sees the project", err)
 		}
 		if b.remote.shared == nil {
@@ -105,6 +98,31 @@ func (b *Backend) sharesFiles(ctx context.Context, spec sandbox.Spec, img image)
 		Advice: "run herd-runner on the engine's machine, or use an engine on this one (unset DOCKER_HOST), " +
 			"or share the directory with the engine's machine at the same path",
 	}
+}
+
+// sees tells whether the engine has a file of this machine.
+func (b *Backend) sees(ctx context.Context, img image, file string) (bool, error) {
+	const at = "/.herd-probe"
+	if b.engine == namePodman { // it makes what is missing
+		id, err := b.hold(ctx, img, bind("/", at, true))
+		if err != nil {
+			return false, err
+		}
+		_, err = b.api.ContainerStatPath(ctx, id, path.Join(at, file))
+		missing := errdefs.IsNotFound(err)
+		if missing {
+			err = nil
+		}
+		return !missing && err == nil, errors.Join(err, b.remove(ctx, id))
+	}
+	id, err := b.hold(ctx, img, bind(file, at, true))
+	if errdefs.IsInvalidArgument(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, b.remove(ctx, id)
 }
 
 // hold creates a container that is never started, for what is mounted in it.

@@ -16,11 +16,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/herd-runner/herd-runner/sandbox"
@@ -159,9 +161,9 @@ func remoteBox(t *testing.T, b *docker.Backend) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := got.HostConfig.Mounts[0]
-		if m.Type != mount.TypeVolume || !m.ReadOnly || !strings.HasPrefix(m.Source, "herd-runner-guest-") {
-			t.Errorf("the guest is mounted as %+v", m)
+		i := slices.IndexFunc(got.Mounts, func(m container.MountPoint) bool { return m.Destination == "/.herd-runner" })
+		if i < 0 || got.Mounts[i].Type != mount.TypeVolume || got.Mounts[i].RW || !strings.HasPrefix(got.Mounts[i].Name, "herd-runner-guest-") {
+			t.Errorf("the guest is mounted as %+v", got.Mounts)
 		}
 		runner := x.Info().Runner
 		out := output(t, x, "test -x "+runner+" && echo there; echo x > "+runner+"; rm -f "+runner+"; seq 100000 | tail -n 1; echo hi > /work/ws/f; cat /work/ws/f")

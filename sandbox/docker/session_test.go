@@ -101,7 +101,7 @@ func TestReusedBoxes(t *testing.T) {
 	first := open(t, with)
 	spec := keptSpec(t, project, "box", true)
 	spec.WritableRoot, spec.User, spec.AllowRoot = true, "0:0", true
-	one, _ := use(t, first, spec, "echo h > /home/h; echo r > /r; echo t > /tmp/t; echo m > /herd-temp/m; (setsid sleep 600 &)")
+	one, _ := use(t, first, spec, "echo h > /home/h; echo r > /etc/r; echo t > /tmp/t; echo m > /herd-temp/m; (setsid sleep 600 &)")
 	closeBackend(t, first)
 
 	// Another run: another lease, another clone of the project.
@@ -119,7 +119,7 @@ func TestReusedBoxes(t *testing.T) {
 	if !x.Info().Reused || x.Info().ID != one.ID {
 		t.Fatalf("got %+v, expected %s again", x.Info(), one.ID)
 	}
-	if out := output(t, x, "cat /home/h /r /work/ws/new; ls /tmp /herd-temp; ps | grep -c '[s]leep'"); out != "h\nr\nn\n/herd-temp:\n\n/tmp:\n0\n" {
+	if out := output(t, x, "cat /home/h /etc/r /work/ws/new; ls /tmp /herd-temp; ps | grep -c '[s]leep'"); out != "h\nr\nn\n/herd-temp:\n\n/tmp:\n0\n" {
 		t.Errorf("got %q", out)
 	}
 
@@ -138,7 +138,7 @@ func TestReusedBoxes(t *testing.T) {
 
 	// Another spec is another box; the old one goes.
 	again.Memory = 128 << 20
-	three, out := use(t, b, again, "cat /home/h; ls /r 2>&1")
+	three, out := use(t, b, again, "cat /home/h; ls /etc/r 2>&1")
 	if three.Reused || three.ID == one.ID || !strings.HasPrefix(out, "h\n") || !strings.Contains(out, "No such file") {
 		t.Errorf("got %+v, %q", three, out)
 	}
@@ -161,6 +161,7 @@ func TestASpoiledBoxIsMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.Config.Cmd = []string{"guest", "spoiled"}
+	got.HostConfig.Ulimits = nil // podman does not take back how it names them
 	spoiled, err := api.ContainerCreate(t.Context(), got.Config, got.HostConfig, nil, nil, "")
 	if err == nil {
 		err = api.ContainerStart(t.Context(), spoiled.ID, container.StartOptions{})

@@ -29,8 +29,8 @@ const (
 	// runnerPath is where the runner's executable is mounted in every box, or the
 	// volume that has it.
 	runnerPath = "/.herd-runner"
-	// networkName is the bridge of all boxes with network "bridge".
-	networkName = "herd-runner"
+	// maskOptions are those of a tmpfs that hides what is below it.
+	maskOptions = "ro,nosuid,nodev,noexec,mode=555,size=4096"
 )
 
 // The labels of what belongs to herd-runner. Ownership is told by them alone.
@@ -62,6 +62,7 @@ type place struct {
 	image       string // id
 	host, lease string
 	netns       string // id of the idle container whose network it joins; empty: its own
+	bridge      string // network of boxes with network "bridge"
 }
 
 // executable is the mount that has process 1 of the box, entry its path there.
@@ -157,8 +158,8 @@ func plan(s sandbox.Spec, at place) (request, error) {
 		r.Host.Ulimits = append(r.Host.Ulimits, &units.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 	}
 	r.Network = &network.NetworkingConfig{}
-	if mode == networkName {
-		r.Network.EndpointsConfig = map[string]*network.EndpointSettings{networkName: {}}
+	if mode == container.NetworkMode(at.bridge) {
+		r.Network.EndpointsConfig = map[string]*network.EndpointSettings{at.bridge: {}}
 	}
 	if len(s.HostConfig) > 0 {
 		d := json.NewDecoder(bytes.NewReader(s.HostConfig))
@@ -210,7 +211,7 @@ func networkMode(s sandbox.Spec, at place) (container.NetworkMode, error) {
 		}
 		return network.NetworkNone, nil
 	case "", "bridge":
-		return networkName, nil
+		return container.NetworkMode(at.bridge), nil
 	case "host":
 		return network.NetworkHost, nil
 	}
@@ -238,7 +239,7 @@ func mounts(s sandbox.Spec, at place, memory int64, uid, gid int) ([]mount.Mount
 			return nil, nil, badSpec("mount target %q: expected a clean absolute path other than /", m.Target)
 		}
 		if m.Source == "" {
-			tmpfs[m.Target] = "ro,nosuid,nodev,noexec,mode=555,size=4096"
+			tmpfs[m.Target] = maskOptions
 			continue
 		}
 		if !path.IsAbs(m.Source) {

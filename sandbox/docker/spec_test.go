@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-var testPlace = place{runner: "/opt/herd-runner", image: "sha256:1", host: "host1", lease: "lease1"}
+var testPlace = place{runner: "/opt/herd-runner", image: "sha256:1", host: "host1", lease: "lease1", bridge: sharedBridge}
 
 func TestPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -27,7 +27,7 @@ func TestPlan(t *testing.T) {
 		"defaults": {sandbox.Spec{Image: "img"}, testPlace},
 		"joined": {
 			sandbox.Spec{Image: "img", Network: sandbox.Network{Mode: "none"}},
-			place{runner: "/opt/herd-runner", image: "sha256:1", host: "host1", lease: "lease1", netns: "idle1"},
+			place{runner: "/opt/herd-runner", image: "sha256:1", host: "host1", lease: "lease1", bridge: sharedBridge, netns: "idle1"},
 		},
 		"full": {sandbox.Spec{
 			Run: "r", Job: "j", Step: "s", Image: "img", Memory: 512 << 20, CPUs: 1.5, CPUShares: 512,

@@ -158,7 +158,7 @@ func (s *server) greet(control *yamux.Stream) (*wire.Reader, error) {
 		return nil, fmt.Errorf("read hello: %w", err)
 	}
 	mine := wire.Hello{Version: wire.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}
-	mine.Seccomp, mine.NoNewPrivs, mine.CapEff = confinement()
+	mine.Confinement = confinement()
 	if hello.Version != wire.Version {
 		mine.Problem = fmt.Sprintf("the guest speaks version %d, the runner %d", wire.Version, hello.Version)
 	} else if err := s.listen(hello, &mine); err != nil {
@@ -189,21 +189,23 @@ func (s *server) control(r *wire.Reader) {
 }
 
 // confinement reads what the kernel keeps this process, and so the box, from.
-func confinement() (seccomp, noNewPrivs, capEff string) {
+func confinement() (c wire.Confinement) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return "", "", ""
+		return c
 	}
 	for line := range strings.Lines(string(b)) {
 		key, value, _ := strings.Cut(line, ":")
 		switch value = strings.TrimSpace(value); key {
 		case "Seccomp":
-			seccomp = value
+			c.Seccomp = value
 		case "NoNewPrivs":
-			noNewPrivs = value
+			c.NoNewPrivs = value
 		case "CapEff":
-			capEff = value
+			c.CapEff = value
+		case "CapBnd":
+			c.CapBnd = value
 		}
 	}
-	return seccomp, noNewPrivs, capEff
+	return c
 }

@@ -108,11 +108,8 @@ func (c *Client) Egress() string { return c.hello.EgressAddr }
 // Platform is what the guest was built for.
 func (c *Client) Platform() (os, arch string) { return c.hello.OS, c.hello.Arch }
 
-// Confinement is what the guest found to hold for itself when it greeted:
-// lines of /proc/self/status.
-func (c *Client) Confinement() (seccomp, noNewPrivs, capEff string) {
-	return c.hello.Seccomp, c.hello.NoNewPrivs, c.hello.CapEff
-}
+// Confinement is what the guest found to hold for itself when it greeted.
+func (c *Client) Confinement() wire.Confinement { return c.hello.Confinement }
 
 // Done is closed when the tunnel has ended.
 func (c *Client) Done() <-chan struct{} { return c.session.CloseChan() }

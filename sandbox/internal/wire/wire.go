@@ -69,16 +69,17 @@ type Hello struct {
 	Gateway bool `json:",omitempty"`
 	Egress  bool `json:",omitempty"`
 	// GatewayAddr and EgressAddr are where the guest listens.
-	GatewayAddr string `json:",omitempty"`
-	EgressAddr  string `json:",omitempty"`
-	OS, Arch    string `json:",omitempty"`
-	// Seccomp, NoNewPrivs and CapEff are the guest's lines of
-	// /proc/self/status: what really holds, told before anything else runs
-	// in the box.
-	Seccomp, NoNewPrivs, CapEff string `json:",omitempty"`
+	GatewayAddr string      `json:",omitempty"`
+	EgressAddr  string      `json:",omitempty"`
+	OS, Arch    string      `json:",omitempty"`
+	Confinement Confinement `json:",omitzero"`
 	// Problem is why the guest can not work.
 	Problem string `json:",omitempty"`
 }
+
+// Confinement is the guest's lines of /proc/self/status: what really holds, told
+// before anything else runs in the box.
+type Confinement struct{ Seccomp, NoNewPrivs, CapEff, CapBnd string }
 
 // Start is one process. What may hold any bytes is []byte, which JSON keeps.
 type Start struct {

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
+
+	"github.com/herd-runner/herd-runner/internal/enginetest"
+)
+
+// TestPodman (FUTURE-06): a workflow with an agent, recorded and then replayed,
+// in podman's boxes, and nothing is left of it.
+func TestPodman(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	address := enginetest.Podman(t)
+	api, err := client.NewClientWithOpts(client.WithHost(address), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	if err := enginetest.ImportBusybox(api); err != nil {
+		t.Fatal(err)
+	}
+	podman := engine{api}
+
+	model := newModel(t, "")
+	m := newMachine(t, append(model.openAI("cmd="+b64("cat a.txt; id -u")+",text="+b64("It says one."), "sk-test"), "DOCKER_HOST="+address)...)
+	dir, cassettes := newProject(t, map[string]string{"a.txt": "one\n"}), t.TempDir()
+	flow := `
+on: workflow_dispatch
+defaults: {docker: {image: "` + enginetest.Busybox + `"}}
+jobs:
+  look:
+    steps:
+      - {run: 'id -u; ip -o -4 addr show eth0', shell: sh}
+      - {id: ask, prompt: Say what is in a.txt, docker: {network: none}, runtime: {type: sdk, engine: openai, model: gpt-5.2}}
+      - {run: 'echo "the answer: $ANSWER"', shell: sh, env: {ANSWER: "${{ steps.ask.outputs.result }}"}}
+`
+	write(t, filepath.Join(dir, "flow.yml"), flow)
+	for _, how := range []string{"--record", "--replay"} {
+		if how == "--replay" {
+			m.env = append(m.env, "OPENAI_API_KEY=")
+		}
+		r := m.run(t, dir, flow, how, cassettes).wantCode(t, 0)
+		if out := r.step(t, "look", "ask"); out.Outcome != "success" || out.Outputs["result"] != "It says one." {
+			t.Errorf("%s: %+v", how, out)
+		}
+		if got := r.toolResults("look", "ask"); !strings.Contains(got, "one") {
+			t.Errorf("%s: its tool gave %q", how, got)
+		}
+		if got := r.output("look", "step-1"); !strings.Contains(got, "inet 10.") {
+			t.Errorf("%s: printed %q", how, got)
+		}
+		if got := r.output("look", "step-3"); !strings.Contains(got, "the answer: It says one.") {
+			t.Errorf("%s: printed %q", how, got)
+		}
+	}
+	// Every attack on such boxes, of agents and others.
+	if r := m.call(t, "verify-sandbox", "-C", dir, "flow.yml"); r.code != 0 {
+		t.Errorf("verify-sandbox: exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if left := podman.boxes(t, m.state); len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+	if networks, err := api.NetworkList(t.Context(), network.ListOptions{Filters: filters.NewArgs(filters.Arg("label", "herd-runner"))}); err != nil || len(networks) > 0 {
+		t.Errorf("left: %+v, %v", networks, err)
+	}
+	if r := m.call(t, "doctor", "-C", dir); !strings.Contains(r.stdout, "podman 4") {
+		t.Errorf("doctor says\n%s", r.stdout)
+	}
+}

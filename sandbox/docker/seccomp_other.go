@@ -1,0 +1,5 @@
+//go:build !linux
+
+package docker
+
+func dockerSeccomp() ([]byte, error) { return nil, nil }
