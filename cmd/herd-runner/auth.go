@@ -27,14 +27,14 @@ func (p *prepared) ownCredential(auth string, apis []string) (runtimes.Credentia
 	if p.flags.replay != "" || p.flags.replayOrRecord != "" || p.flags.record != "" {
 		return runtimes.Credential{}, fmt.Errorf("docker.auth: %s has the agent call its model's vendor itself, past the gateway that records and replays: use auth: gateway, or run without --record and --replay", auth)
 	}
-	home, _ := os.UserHomeDir()
 	getenv := p.app.Getenv
 	if auth == "mount" {
+		home, _ := os.UserHomeDir()
 		cred, token, err := gateway.LoginForAgent(getenv, home)
 		mask(p.masker, token)
 		return cred, err
 	}
-	return gateway.ForAgent(context.Background(), masked(gateway.FromEnvironment(getenv, home), p.masker), getenv, apis[0])
+	return gateway.ForAgent(context.Background(), masked(p.app.credentials(p.policy), p.masker), getenv, apis[0])
 }
 
 // auth checks how an agent gets its credential, where that is not by the gateway.

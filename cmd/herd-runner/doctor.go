@@ -99,8 +99,10 @@ func (a *App) describeEngine(ctx context.Context, backend *docker.Backend) findi
 // examineCredentials wants one at least: which APIs a person uses is theirs to
 // say.
 func (a *App) examineCredentials(ctx context.Context) []finding {
-	home, _ := os.UserHomeDir()
-	source := gateway.FromEnvironment(a.Getenv, home)
+	source, err := a.ownCredentials()
+	if err != nil {
+		return []finding{{what: "credentials", said: err.Error()}}
+	}
 	var findings []finding
 	some := false
 	for _, api := range gateway.APIs() {

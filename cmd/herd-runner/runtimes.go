@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -26,8 +25,11 @@ func (a *App) runtimesCommand() *cobra.Command {
 			if err != nil {
 				return infra(err)
 			}
-			home, _ := os.UserHomeDir()
-			list := describeRuntimes(cmd.Context(), factory, gateway.FromEnvironment(a.Getenv, home))
+			credentials, err := a.ownCredentials()
+			if err != nil {
+				return err
+			}
+			list := describeRuntimes(cmd.Context(), factory, credentials)
 			if asJSON {
 				enc := json.NewEncoder(a.Stdout)
 				enc.SetIndent("", "  ")

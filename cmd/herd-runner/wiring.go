@@ -188,7 +188,6 @@ func (a *App) hostEnv() map[string]string {
 
 // newGateway opens the model gateway of a run.
 func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
-	home, _ := os.UserHomeDir()
 	prices, err := gateway.LoadPrices(userConfigFile("prices.json"))
 	if err != nil {
 		return nil, err
@@ -204,7 +203,7 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 	o := gateway.Options{
 		Mode:        gateway.Live,
 		Upstreams:   gateway.UpstreamsFromEnvironment(a.Getenv),
-		Credentials: masked(gateway.FromEnvironment(a.Getenv, home), p.masker),
+		Credentials: masked(a.credentials(p.policy), p.masker),
 		Prices:      prices,
 		Day:         day,
 		LimitsDir:   limits,

@@ -25,8 +25,9 @@ type Policy struct {
 	path string
 	by   map[string]string // canonical rule → where it was said
 
-	models Models
-	day    DayBudget
+	models      Models
+	day         DayBudget
+	credentials map[string]Credential
 }
 
 // file is what the policy file may say.
@@ -34,6 +35,8 @@ type file struct {
 	Allow  []string  `yaml:"allow"`
 	Models Models    `yaml:"models"`
 	Day    DayBudget `yaml:"day-budget"`
+
+	Credentials map[string]Credential `yaml:"credentials"` // by API
 }
 
 // Load reads the policy file at path, where there is one, and adds the rules of
@@ -44,7 +47,7 @@ func Load(path string, allow []string) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.models, p.day = said.Models, said.Day
+	p.models, p.day, p.credentials = said.Models, said.Day, said.Credentials
 	for _, from := range []struct {
 		name  string
 		rules []string
@@ -81,9 +84,9 @@ func readFile(path string) (said file, err error) {
 	}
 	err = yaml.UnmarshalWithOptions(src, &said, yaml.Strict())
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file, or one of comments
-		return said, fmt.Errorf("read the policy %s: expected `allow: [rules]`, `models:` or `day-budget:`: %w", path, err)
+		return said, fmt.Errorf("read the policy %s: expected `allow: [rules]`, `models:`, `day-budget:` or `credentials:`: %w", path, err)
 	}
-	if err := errors.Join(said.Models.check(), said.Day.check()); err != nil {
+	if err := errors.Join(said.Models.check(), said.Day.check(), checkCredentials(said.Credentials)); err != nil {
 		return said, fmt.Errorf("read the policy %s: %w", path, err)
 	}
 	return said, nil
