@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"bufio"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -123,37 +126,82 @@ jobs:
 	}
 }
 
-// shopOnHTTP starts mcpserver on an address of this machine that is not its
-// loopback, which a box would look for in itself.
+// shopOnHTTP starts mcpserver outside of the boxes.
 func shopOnHTTP(t *testing.T) string {
+	t.Helper()
+	server := exec.CommandContext(t.Context(), built(t).mcpserver, net.JoinHostPort(ownAddress(t), "0"))
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// ownAddress is an address of this machine that is not its loopback, which a
+// box would look for in itself.
+func ownAddress(t *testing.T) string {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range addresses {
-		ip, ok := a.(*net.IPNet)
-		if !ok || ip.IP.IsLoopback() || ip.IP.To4() == nil {
-			continue
+		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && ip.IP.To4() != nil {
+			return ip.IP.String()
 		}
-		server := exec.CommandContext(t.Context(), built(t).mcpserver, net.JoinHostPort(ip.IP.String(), "0"))
-		stdout, err := server.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = server.Process.Kill()
-			_ = server.Wait()
-		})
-		line, err := bufio.NewReader(stdout).ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(line)
 	}
 	t.Fatal("this machine has no address but its loopback")
 	return ""
+}
+
+// TestSDKFetch (RUNTIME-02): pages come through the egress proxy, and where
+// there is no way out the model is told why.
+func TestSDKFetch(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	host := ownAddress(t)
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<h1>Prices</h1><p>Tea: <b>3</b> thalers")
+	})}}
+	page.Start()
+	t.Cleanup(page.Close)
+	address := listener.Addr().String()
+	model := newModel(t, "")
+	script := "do=tool,tool=fetch,input=" + b64(`{"url":"`+page.URL+`/prices"}`) + ",text=" + b64("Three.")
+	m := newMachine(t, "ANTHROPIC_BASE_URL="+model.url+"/s/"+script+"/"+t.Name(), "ANTHROPIC_API_KEY=sk-test")
+	r := m.run(t, newProject(t, map[string]string{"a.txt": "one\n"}), strings.ReplaceAll(`
+on: workflow_dispatch
+defaults:
+  workspace: ro
+  runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}
+jobs:
+  listed: {steps: [{id: ask, prompt: What is tea?, docker: {network: {allow: ["ADDRESS"]}}}]}
+  unlisted: {steps: [{id: ask, prompt: What is tea?, docker: {network: {allow: [example.com]}}}]}
+  sealed: {steps: [{id: ask, prompt: What is tea?, docker: {network: none}}]}
+`, "ADDRESS", address), "--allow", "network-private:"+host).wantCode(t, 0)
+	for job, want := range map[string]string{
+		"listed":   "# Prices\n\nTea: **3** thalers",
+		"unlisted": address + " is not in the list of this step; to allow it, add",
+		"sealed":   "this step has no network (docker.network: none)",
+	} {
+		if got := r.toolResults(job, "ask"); !strings.Contains(got, want) {
+			t.Errorf("%s: its tool gave %q, want %q", job, got, want)
+		}
+	}
 }

@@ -45,9 +45,10 @@ const SessionDir = ".herd-agent/sessions"
 // StructuredTool is the tool through which the model gives structured output.
 const StructuredTool = "structured_output"
 
-// Tools are the names of the loop's tools, in the order the model sees them.
+// Tools are the names of the loop's tools for rules. Those that go with another,
+// such as bash_output with bash, have no rules of their own.
 func Tools() []string {
-	return []string{"bash", "read", "write", "edit", "glob", "grep", "list"}
+	return []string{"bash", "read", "write", "edit", "glob", "grep", "list", "fetch"}
 }
 
 // Request is the task, one JSON object on the loop's stdin.

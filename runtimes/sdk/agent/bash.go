@@ -23,10 +23,12 @@ func (w workspace) bash() tool {
 	return tool{
 		name: "bash",
 		description: "Run a shell command in the working directory and get its output (stdout and stderr together) and exit code. " +
-			"No terminal, no stdin. Everything it started is ended when it returns; a command that takes longer than timeout is killed.",
+			"No terminal, no stdin. Everything it started is ended when it returns; a command that takes longer than timeout is killed. " +
+			"In the background it goes on beside you, until you are done.",
 		schema: `{"type":"object","properties":{` +
 			`"command":{"type":"string","description":"The command, for bash -c"},` +
-			`"timeout":{"type":"number","description":"Seconds until it is killed; 120 when left out, at most 1800"}},` +
+			`"timeout":{"type":"number","description":"Seconds until it is killed; 120 when left out, at most 1800"},` +
+			`"background":{"type":"boolean","description":"Start it, for example a server, and return at once with an id for bash_output and bash_kill"}},` +
 			`"required":["command"]}`,
 		timeout: -1,
 		run:     w.runBash,
@@ -35,8 +37,9 @@ func (w workspace) bash() tool {
 
 func (w workspace) runBash(ctx context.Context, input json.RawMessage) (string, error) {
 	var in struct {
-		Command string  `json:"command"`
-		Timeout float64 `json:"timeout"`
+		Command    string  `json:"command"`
+		Timeout    float64 `json:"timeout"`
+		Background bool    `json:"background"`
 	}
 	if err := decode(input, &in); err != nil {
 		return "", err
@@ -47,6 +50,9 @@ func (w workspace) runBash(ctx context.Context, input json.RawMessage) (string, 
 	if strings.ContainsRune(in.Command, 0) {
 		return "", errors.New("command holds a NUL byte")
 	}
+	if in.Background {
+		return w.background.start(w.command(context.WithoutCancel(ctx), in.Command))
+	}
 	timeout := defaultBashTimeout
 	if in.Timeout > 0 {
 		timeout = time.Duration(min(in.Timeout, maxBashTimeout.Seconds()) * float64(time.Second))
@@ -55,15 +61,11 @@ func (w workspace) runBash(ctx context.Context, input json.RawMessage) (string, 
 	defer cancel()
 
 	out := &clip{limit: maxOutputBytes}
-	cmd := exec.CommandContext(limited, shell(), "-c", in.Command)
-	cmd.Dir, cmd.Env = w.dir, w.env
+	cmd := w.command(limited, in.Command)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = pipeGrace
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left running
+		killGroup(cmd) // what it left running
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
@@ -78,6 +80,19 @@ func (w workspace) runBash(ctx context.Context, input json.RawMessage) (string, 
 		return out.String(), fmt.Errorf("[%w]", err)
 	}
 	return out.String(), nil
+}
+
+// command is a shell with line, in a process group of its own that ends with ctx.
+func (w workspace) command(ctx context.Context, line string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, shell(), "-c", line)
+	cmd.Dir, cmd.Env = w.dir, w.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		killGroup(cmd)
+		return nil
+	}
+	cmd.WaitDelay = pipeGrace
+	return cmd
 }
 
 // shell is bash where the image has it.

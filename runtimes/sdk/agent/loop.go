@@ -29,7 +29,6 @@ type loop struct {
 	provider  *provider
 	rules     permission
 	work      workspace
-	net       network
 	tools     []tool
 	answer    *structured // nil: free text
 	out       *emitter
@@ -51,13 +50,12 @@ func newLoop(req sdk.Request, env environment, out *emitter) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := workspace{dir: req.Workdir, env: env.tools}
+	w := workspace{dir: req.Workdir, env: env.tools, net: newNetwork(env), background: &background{}}
 	l := &loop{
 		req:      req,
 		provider: p,
 		rules:    rules,
 		work:     w,
-		net:      newNetwork(env),
 		tools:    permitted(ownTools(w), rules),
 		out:      out,
 		model:    p.modelID(req.Model),
@@ -82,6 +80,7 @@ func (l *loop) run(ctx context.Context) (sdk.Record, error) {
 		return sdk.Record{}, err
 	}
 	defer servers.stop()
+	defer l.work.background.stop()
 	var said strings.Builder // the final answer, over continuations
 	continued, tries, nudged := 0, 0, false
 	for {
@@ -170,7 +169,7 @@ func (l *loop) open() error {
 
 // connect starts the MCP servers and takes up their tools.
 func (l *loop) connect(ctx context.Context) (*mcpServers, error) {
-	servers, err := startMCP(ctx, l.req.MCPServers, l.work, l.net, mcpStart)
+	servers, err := startMCP(ctx, l.req.MCPServers, l.work, mcpStart)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ type mcpServer struct {
 
 // startMCP starts and connects to all servers of raw, side by side. One that is
 // not there is an error: a step without its tools would only waste money.
-func startMCP(ctx context.Context, raw json.RawMessage, w workspace, n network, timeout time.Duration) (*mcpServers, error) {
+func startMCP(ctx context.Context, raw json.RawMessage, w workspace, timeout time.Duration) (*mcpServers, error) {
 	configured, err := runtimes.MCPServers(raw)
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func startMCP(ctx context.Context, raw json.RawMessage, w workspace, n network, 
 	failures := make([]error, len(configured))
 	var wait sync.WaitGroup
 	for i, c := range configured {
-		s := &mcpServer{MCPServer: c, net: n}
+		s := &mcpServer{MCPServer: c, net: w.net}
 		all.running = append(all.running, s)
 		wait.Go(func() {
 			if err := s.start(limited, w); err != nil {

@@ -208,7 +208,7 @@ func TestMCPServersThatDoNotStart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			env := newEnvironment([]string{"PATH=" + os.Getenv("PATH"), "HTTPS_PROXY=" + tt.proxy, "HTTP_PROXY=" + tt.proxy}, sdk.Anthropic)
-			_, err := startMCP(t.Context(), json.RawMessage(`{"t":`+tt.config+`}`), workspace{dir: t.TempDir(), env: env.tools}, newNetwork(env), 2*time.Second)
+			_, err := startMCP(t.Context(), json.RawMessage(`{"t":`+tt.config+`}`), workspace{dir: t.TempDir(), env: env.tools, net: newNetwork(env)}, 2*time.Second)
 			var f *failure
 			if !errors.As(err, &f) {
 				t.Fatalf("%v", err)

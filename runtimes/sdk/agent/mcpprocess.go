@@ -58,7 +58,7 @@ func startProcess(s runtimes.MCPServer, w workspace) (*mcpProcess, error) {
 	go func() {
 		defer close(p.done)
 		_ = p.cmd.Wait() // ProcessState says how it ended
-		p.kill()
+		killGroup(p.cmd)
 	}()
 	return p, nil
 }
@@ -96,9 +96,6 @@ func (p *mcpProcess) said() string {
 	return text
 }
 
-// kill ends its whole group.
-func (p *mcpProcess) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
-
 // stop closes its stdin, which asks it to end, and kills what is left after
 // grace.
 func (p *mcpProcess) stop(grace time.Duration) {
@@ -106,7 +103,7 @@ func (p *mcpProcess) stop(grace time.Duration) {
 	select {
 	case <-p.done:
 	case <-time.After(grace):
-		p.kill()
+		killGroup(p.cmd)
 		<-p.done // WaitDelay bounds it
 	}
 	p.stdout.Close()

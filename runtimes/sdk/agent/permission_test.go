@@ -22,11 +22,11 @@ func TestOfferedTools(t *testing.T) {
 		allowed, denied []string
 		want            string
 	}{
-		{nil, nil, "bash read write edit glob grep list mcp__git__log mcp__git__push mcp__web__get"},
-		{[]string{"Grep", "read", "Bash(git *)"}, nil, "bash read grep"},
+		{nil, nil, "bash bash_output bash_kill read write edit glob grep list fetch mcp__git__log mcp__git__push mcp__web__get"},
+		{[]string{"Grep", "read", "Bash(git *)"}, nil, "bash bash_output bash_kill read grep"},
 		{[]string{"grep", "bash"}, []string{"bash"}, "grep"},
-		{[]string{"bash"}, []string{"Bash(rm *)"}, "bash"},
-		{nil, []string{"mcp__git"}, "bash read write edit glob grep list mcp__web__get"},
+		{[]string{"bash"}, []string{"Bash(rm *)"}, "bash bash_output bash_kill"},
+		{nil, []string{"mcp__git"}, "bash bash_output bash_kill read write edit glob grep list fetch mcp__web__get"},
 		{[]string{"mcp__git__*"}, []string{"mcp__git__push"}, "mcp__git__log"},
 		{[]string{"mcp__*"}, nil, "mcp__git__log mcp__git__push mcp__web__get"},
 		{[]string{"mcp__git__l*", "LS"}, nil, "list mcp__git__log"},
@@ -95,6 +95,11 @@ func TestRulesWithPatterns(t *testing.T) {
 		{nil, no, "bash", command("ls > .ci/x"), "against"},
 		{nil, no, "edit", path("a/yarn.lock"), "against"},
 		{nil, no, "edit", path("a/yarn.txt"), ""},
+		{[]string{"fetch(domain:*.example.com)"}, nil, "fetch", map[string]any{"url": "https://a.Example.com/x"}, ""},
+		{[]string{"WebFetch(domain:*.example.com)"}, nil, "fetch", map[string]any{"url": "https://evilexample.com/x"}, "not among"},
+		{[]string{"fetch(domain:*.example.com)"}, nil, "fetch", map[string]any{"url": "https://b.com/.example.com"}, "not among"},
+		{[]string{"fetch(https://example.com/docs/*)"}, nil, "fetch", map[string]any{"url": "https://example.com/docs/a"}, ""},
+		{nil, []string{"fetch(domain:example.com)"}, "fetch", map[string]any{"url": "https://EXAMPLE.com:8443/"}, "against"},
 		{[]string{"bash"}, nil, "bash", command("anything > $X ("), ""},
 		{[]string{"bash", "read"}, []string{"bash(rm *)"}, "bash", command("ls > x"), ""},
 	}

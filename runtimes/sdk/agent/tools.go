@@ -26,8 +26,10 @@ const (
 
 // workspace is where tools work.
 type workspace struct {
-	dir string   // absolute
-	env []string // of the processes they start
+	dir        string   // absolute
+	env        []string // of the processes they start
+	net        network
+	background *background
 }
 
 // tool is one thing the model can do. run's error is for the model.
@@ -36,6 +38,7 @@ type tool struct {
 	schema            string        // JSON Schema of the input
 	readOnly          bool          // may run beside other calls
 	timeout           time.Duration // 0: searchTimeout; below 0: its own
+	rules             string        // the tool whose rules are for it; empty: its own
 	run               func(ctx context.Context, input json.RawMessage) (string, error)
 }
 
@@ -52,14 +55,18 @@ type toolOutput struct {
 
 // ownTools are the loop's, in sdk.Tools' order.
 func ownTools(w workspace) []tool {
-	return []tool{w.bash(), w.read(), w.write(), w.edit(), w.glob(), w.grep(), w.list()}
+	return []tool{w.bash(), w.bashOutput(), w.bashKill(), w.read(), w.write(), w.edit(), w.glob(), w.grep(), w.list(), w.fetch()}
 }
 
 // permitted are the tools that p offers, each asking p before it runs.
 func permitted(tools []tool, p permission) []tool {
 	var chosen []tool
 	for _, t := range tools {
-		if !p.offers(t.name) {
+		if !p.offers(cmp.Or(t.rules, t.name)) {
+			continue
+		}
+		if t.rules != "" {
+			chosen = append(chosen, t)
 			continue
 		}
 		run := t.run

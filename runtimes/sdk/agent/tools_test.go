@@ -19,7 +19,7 @@ func use(t *testing.T, dir, name string, input map[string]any) toolOutput {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := ownTools(workspace{dir: dir, env: []string{"PATH=" + os.Getenv("PATH")}})
+	tools := ownTools(workspace{dir: dir, env: []string{"PATH=" + os.Getenv("PATH")}, background: &background{}})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return runCall(ctx, tools, call{id: "1", name: name, input: raw})
