@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,6 +40,7 @@ type ending struct {
 
 	cause         event.Cause // empty: it succeeds
 	message, hint string      // parts of them
+	model         string      // empty: modelOf the engine
 	tool          string      // part of its tools' results
 	output        string      // name=value
 }
@@ -66,7 +68,7 @@ func flow(endings []ending) string {
 			more = ", " + e.runtime
 		}
 		fmt.Fprintf(&b, "  %s:\n    steps:\n      - id: ask\n        prompt: Do it. play/%s/%s\n        runtime: {type: cli, engine: %s, model: %s%s}\n%s",
-			e.job(), e.play, e.job(), e.engine, modelOf(e.engine), more, e.step)
+			e.job(), e.play, e.job(), e.engine, cmp.Or(e.model, modelOf(e.engine)), more, e.step)
 	}
 	return b.String()
 }
@@ -106,6 +108,9 @@ func TestEveryEnginesEndings(t *testing.T) {
 		{engine: "codex", name: "dead server", play: "do=text", runtime: deadServer, cause: event.CauseExitCode, message: "notes"},
 		{engine: "gemini", name: "dead server", play: "do=text", runtime: deadServer},
 		{engine: "opencode", name: "dead server", play: "do=text", runtime: deadServer},
+
+		{engine: "opencode", name: "claude", play: "do=text,text=" + b64("By Claude."), model: "anthropic/claude-sonnet-4-5", output: "result=By Claude."},
+		{engine: "opencode", name: "gemini", play: "do=text,text=" + b64("By Gemini."), model: "google/gemini-2.5-pro", output: "result=By Gemini."},
 
 		{engine: "codex", name: "refused key", play: "fail=401", cause: event.CauseAuth, message: "401", hint: "OPENAI_API_KEY"},
 		{engine: "gemini", name: "refused key", play: "fail=401", cause: event.CauseAuth, message: "401", hint: "GEMINI_API_KEY"},

@@ -5,18 +5,21 @@ import (
 	"strings"
 )
 
-// APIsFor gives the APIs that the runtime speaks with cfg, its own first: those
-// that cfg names, else all. A runtime of several APIs speaks only that of the
-// model's vendor where the model names one ("openai/gpt-5").
+// APIs are all that the runtime can speak, its own first.
+func (d Description) APIs() []string { return append([]string{d.API}, d.OtherAPIs...) }
+
+// APIsFor gives the APIs that the runtime speaks with cfg: those that cfg names;
+// that of the model's vendor, where the model names one ("anthropic/claude-…") and
+// the runtime speaks it; else its own. What is at a base URL speaks the runtime's
+// own, whatever its models are called.
 func (d Description) APIsFor(cfg Config) []string {
 	if len(cfg.APIs) > 0 {
 		return cfg.APIs
 	}
-	all := append([]string{d.API}, d.OtherAPIs...)
 	vendor, _, _ := strings.Cut(cfg.Model, "/")
 	api := map[string]string{"anthropic": APIAnthropic, "openai": APIOpenAI, "google": APIGemini}[vendor]
-	if len(all) > 1 && slices.Contains(all, api) {
+	if cfg.BaseURL == "" && slices.Contains(d.APIs(), api) {
 		return []string{api}
 	}
-	return all
+	return []string{d.API}
 }

@@ -71,7 +71,7 @@ type credentialEntry struct {
 func describeRuntimes(ctx context.Context, factory *runtimes.Factory, credentials gateway.CredentialSource) runtimeList {
 	list := runtimeList{Credentials: map[string]credentialEntry{}}
 	for _, d := range factory.All() {
-		entry := runtimeEntry{Type: d.Type, Engine: d.Engine, APIs: d.APIsFor(runtimes.Config{}), Features: map[runtimes.Feature]bool{}}
+		entry := runtimeEntry{Type: d.Type, Engine: d.Engine, APIs: d.APIs(), Features: map[runtimes.Feature]bool{}}
 		for _, f := range runtimes.Features() {
 			entry.Features[f] = d.Has(f)
 		}

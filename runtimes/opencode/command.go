@@ -15,9 +15,6 @@ const quietEnd = 15 * time.Second
 // which dies with the box.
 const stopGrace = 10 * time.Second
 
-// keyVariable is where the configuration finds the provider's key.
-const keyVariable = "OPENAI_API_KEY"
-
 // Command is `opencode run` with the prompt on stdin and its configuration in
 // the environment, which comes after every file the CLI reads.
 func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
@@ -45,13 +42,14 @@ func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 	if err != nil {
 		return runtimes.Command{}, err
 	}
+	v, model := choose(task)
 	argv := []string{
 		"opencode", "run", "--format=json", "--thinking",
 		// Without a title the model is asked for one, beside the work.
 		"--title=herd-runner",
 		// What fails in its server is said on stderr then.
 		"--print-logs", "--log-level=ERROR",
-		"--model=" + provider(task) + "/" + model(task),
+		"--model=" + v.provider + "/" + model,
 	}
 	if task.Resume != "" {
 		argv = append(argv, "--session="+task.Resume)
@@ -89,11 +87,14 @@ func environment(task runtimes.Task, config string) (map[string]string, error) {
 		"XDG_STATE_HOME":  path.Join(stateDir(task.Box.Home), "state"),
 	}
 	routing := []string{
-		keyVariable, "OPENAI_BASE_URL", "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION",
+		"OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_PERMISSION",
 		"OPENCODE_AUTH_CONTENT", "OPENCODE_API_KEY", "OPENCODE_CONSOLE_TOKEN", "OPENCODE_DB", "OPENCODE_MODELS_URL",
 	}
 	for name := range own {
 		routing = append(routing, name)
+	}
+	for _, v := range vendors() {
+		routing = append(routing, v.key)
 	}
 	env, err := runtimes.Environment(task, nil, routing)
 	if err != nil {
@@ -103,7 +104,8 @@ func environment(task runtimes.Task, config string) (map[string]string, error) {
 		env[name] = value
 	}
 	if task.Credential.Token != "" {
-		env[keyVariable] = task.Credential.Token
+		v, _ := choose(task)
+		env[v.key] = task.Credential.Token
 	}
 	return env, nil
 }

@@ -28,6 +28,11 @@ func TestCommand(t *testing.T) {
 		"compatible": func(task *runtimes.Task) {
 			task.Config.BaseURL, task.Config.Model = "https://models.example/v1", "qwen/coder"
 		},
+		"anthropic": func(task *runtimes.Task) {
+			task.Config.Model = "anthropic/claude-sonnet-5"
+			task.Box.Env = map[string]string{"OPENAI_API_KEY": "of the image"}
+		},
+		"google": func(task *runtimes.Task) { task.Config.Model = "google/gemini-2.5-pro" },
 		"plan":   func(task *runtimes.Task) { task.Config.PermissionMode = "plan" },
 		"resume": func(task *runtimes.Task) { task.Resume = session },
 		"fork":   func(task *runtimes.Task) { task.Resume, task.Fork = session, true },

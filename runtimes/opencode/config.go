@@ -47,27 +47,6 @@ type mcpServer struct {
 	Enabled     bool              `json:"enabled"`
 }
 
-// The two providers: OpenAI itself speaks Responses, of which the CLI knows the
-// models; what else speaks "the OpenAI API" (base-url) means Chat Completions.
-const (
-	openAI     = "openai"
-	compatible = "herd"
-)
-
-func provider(task runtimes.Task) string {
-	if task.Config.BaseURL != "" {
-		return compatible
-	}
-	return openAI
-}
-
-func model(task runtimes.Task) string {
-	if task.Config.Model == "" {
-		return DefaultModel
-	}
-	return task.Config.Model
-}
-
 // configuration takes the paths of the two prompts; "" for none.
 func configuration(task runtimes.Task, systemPrompt, appended string) (string, error) {
 	allowed, err := permission(task)
@@ -78,21 +57,22 @@ func configuration(task runtimes.Task, systemPrompt, appended string) (string, e
 	if err != nil {
 		return "", err
 	}
+	v, model := choose(task)
 	p := providerConfig{
-		Options: providerOptions{APIKey: "{env:" + keyVariable + "}"},
-		Models:  map[string]struct{}{model(task): {}},
+		Options: providerOptions{APIKey: "{env:" + v.key + "}"},
+		Models:  map[string]struct{}{model: {}},
 	}
-	if provider(task) == compatible {
+	if v.provider == compatible {
 		p.NPM, p.Name = "@ai-sdk/openai-compatible", compatible // built into the CLI
 		p.Options.BaseURL = task.Config.BaseURL
 	}
 	if task.Box.Gateway != "" {
-		p.Options.BaseURL = "http://" + task.Box.Gateway + "/v1"
+		p.Options.BaseURL = "http://" + task.Box.Gateway + v.path
 	}
 	out := config{
 		Share:            "disabled",
-		EnabledProviders: []string{provider(task)},
-		Provider:         map[string]providerConfig{provider(task): p},
+		EnabledProviders: []string{v.provider},
+		Provider:         map[string]providerConfig{v.provider: p},
 		Permission:       allowed,
 		// With the project's configuration the CLI leaves these out as well.
 		Instructions: []string{path.Join(task.Box.Workdir, "AGENTS.md"), path.Join(task.Box.Workdir, "CLAUDE.md")},

@@ -83,7 +83,8 @@ func (d *decoder) started(session string) []event.Message {
 		return nil
 	}
 	d.sessionID = session
-	return one(event.Message{Kind: event.MessageInit, SessionID: session, Model: model(d.task)})
+	_, model := choose(d.task)
+	return one(event.Message{Kind: event.MessageInit, SessionID: session, Model: model})
 }
 
 func (d *decoder) record(typ string, raw, failed []byte) []event.Message {

@@ -26,6 +26,8 @@ func (Runtime) Describe() runtimes.Description {
 		Type:   runtimes.TypeCLI,
 		Engine: "opencode",
 		API:    runtimes.APIOpenAI,
+		// Of a model such as "anthropic/claude-sonnet-5".
+		OtherAPIs: []string{runtimes.APIAnthropic, runtimes.APIGemini},
 		Features: []runtimes.Feature{
 			runtimes.FeatureResume,
 			runtimes.FeatureFork,
