@@ -65,6 +65,7 @@ func Check(rt Runtime, cfg Config) error {
 		{FeatureMaxCost, cfg.MaxCostUSD != 0 || cfg.MaxTokens != 0, "a budget", []string{"max-cost-usd", "max-tokens"}},
 		{FeatureTools, len(cfg.AllowedTools)+len(cfg.DeniedTools) > 0, "a choice of tools", []string{"allowed-tools", "denied-tools"}},
 		{FeatureSystemPrompt, cfg.SystemPrompt != "" || cfg.AppendSystemPrompt != "", "a system prompt", []string{"system-prompt", "append-system-prompt"}},
+		{FeaturePermission, cfg.PermissionMode != "", "a permission mode", []string{"permission-mode"}},
 		{FeatureFallback, cfg.FallbackModel != "", "a second model", []string{"fallback-model"}},
 		{FeatureResume, cfg.Session == SessionResume, "to resume a session", []string{"session"}},
 		{FeatureFork, cfg.Session == SessionFork, "to fork a session", []string{"session"}},

@@ -110,6 +110,7 @@ const (
 	FeatureMaxCost      Feature = "max-cost-usd"
 	FeatureTools        Feature = "allowed-tools"
 	FeatureSystemPrompt Feature = "system-prompt"
+	FeaturePermission   Feature = "permission-mode"
 	FeatureFallback     Feature = "fallback-model"
 	FeatureAuthMount    Feature = "auth-mount"
 )
@@ -118,7 +119,7 @@ const (
 func Features() []Feature {
 	return []Feature{
 		FeatureOutputSchema, FeatureResume, FeatureFork, FeatureMCP, FeatureMaxTurns,
-		FeatureMaxCost, FeatureTools, FeatureSystemPrompt, FeatureFallback, FeatureAuthMount,
+		FeatureMaxCost, FeatureTools, FeatureSystemPrompt, FeaturePermission, FeatureFallback, FeatureAuthMount,
 	}
 }
 

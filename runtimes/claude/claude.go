@@ -34,6 +34,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureMaxCost,
 			runtimes.FeatureTools,
 			runtimes.FeatureSystemPrompt,
+			runtimes.FeaturePermission,
 			runtimes.FeatureFallback,
 			runtimes.FeatureAuthMount,
 		},

@@ -19,6 +19,7 @@ func TestRuntime(t *testing.T) {
 		return data
 	}
 	runtimetest.Run(t, New(), runtimetest.Fixtures{
+		Permission: "plan",
 		Success:    read("ok-bash.jsonl"),
 		Schema:     json.RawMessage(nameSchema),
 		Structured: read("v197-structured.jsonl"),

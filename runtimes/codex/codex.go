@@ -33,6 +33,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureMCP,
 			runtimes.FeatureMaxCost,
 			runtimes.FeatureSystemPrompt,
+			runtimes.FeaturePermission,
 		},
 		SessionState:  []string{path.Join(Home(""), "sessions")},
 		NoLogin:       "its login is renewed by codex itself, with a token that never enters a box: set OPENAI_API_KEY and use auth: env",

@@ -19,6 +19,7 @@ func TestRuntime(t *testing.T) {
 		return data
 	}
 	runtimetest.Run(t, New(), runtimetest.Fixtures{
+		Permission: "read-only",
 		Success:    read("ok.jsonl"),
 		Schema:     json.RawMessage(nameSchema),
 		Structured: read("schema.jsonl"),

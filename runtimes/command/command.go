@@ -93,8 +93,6 @@ func check(cfg runtimes.Config) error {
 		return errors.New("engine command: `api` does not say which API the program speaks")
 	case cfg.Model != "":
 		return fmt.Errorf("model %q: runtime command does not know how to pass it on: write it into `command` or `env`", cfg.Model)
-	case cfg.PermissionMode != "":
-		return fmt.Errorf("permission-mode %q: runtime command does not know how to pass it on: write it into `command` or `env`", cfg.PermissionMode)
 	}
 	return nil
 }

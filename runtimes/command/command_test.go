@@ -132,7 +132,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{func(c *runtimes.Config) { c.APIs = nil }, "which API"},
 		{func(c *runtimes.Config) { c.APIs = []string{"cohere"} }, `api "cohere"`},
 		{func(c *runtimes.Config) { c.Model = "gpt-5" }, "write it into `command` or `env`"},
-		{func(c *runtimes.Config) { c.PermissionMode = "plan" }, "write it into `command` or `env`"},
+		{func(c *runtimes.Config) { c.PermissionMode = "plan" }, "needs a permission mode (permission-mode), which runtime command lacks"},
 		{func(c *runtimes.Config) { c.MaxTurns = 3 }, "needs a limit of turns (max-turns), which runtime command lacks"},
 		{func(c *runtimes.Config) { c.Env = map[string]string{"OPENAI_BASE_URL": "http://x"} }, "env: OPENAI_BASE_URL is set by the runner"},
 	}

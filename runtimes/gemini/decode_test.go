@@ -200,7 +200,7 @@ func TestRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runtimetest.Run(t, New(), runtimetest.Fixtures{Success: data, Result: okResult})
+	runtimetest.Run(t, New(), runtimetest.Fixtures{Success: data, Result: okResult, Permission: "plan"})
 }
 
 func BenchmarkDecode(b *testing.B) {

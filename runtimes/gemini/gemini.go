@@ -33,6 +33,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureMaxCost,
 			runtimes.FeatureTools,
 			runtimes.FeatureSystemPrompt,
+			runtimes.FeaturePermission,
 		},
 		SessionState: []string{path.Join(ConfigHome(""), ".gemini/tmp")},
 		NoLogin:      "its login lives for an hour and is renewed with a token that never enters a box: set GEMINI_API_KEY and use auth: env",

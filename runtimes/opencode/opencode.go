@@ -35,6 +35,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureMaxCost,
 			runtimes.FeatureTools,
 			runtimes.FeatureSystemPrompt,
+			runtimes.FeaturePermission,
 		},
 		NoLogin:       "its logins are of many vendors, and the runner knows none of their files: set the key of the vendor and use auth: env",
 		Sessions:      "ses_[0-9A-Za-z]{10,60}",

@@ -18,8 +18,9 @@ func TestRuntime(t *testing.T) {
 		return data
 	}
 	runtimetest.Run(t, New(), runtimetest.Fixtures{
-		Success: read("ok.jsonl"),
-		Result:  `{"type":"step_finish","sessionID":"ses_e0456e118ffeJBLAyiERUv1vJD","part":{"type":"step-finish","reason":"stop"}}`,
-		Session: session,
+		Permission: "plan",
+		Success:    read("ok.jsonl"),
+		Result:     `{"type":"step_finish","sessionID":"ses_e0456e118ffeJBLAyiERUv1vJD","part":{"type":"step-finish","reason":"stop"}}`,
+		Session:    session,
 	})
 }

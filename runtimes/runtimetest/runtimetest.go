@@ -30,12 +30,17 @@ type Fixtures struct {
 	Result string
 	// Session is an id to resume where the runtime's are no UUIDs.
 	Session string
+	// Permission is a permission-mode, other than that of the bare host.
+	Permission string
 }
 
 // Run runs the suite for rt.
 func Run(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	if fx.Session == "" {
 		fx.Session = OldSession
+	}
+	if fx.Permission == "" {
+		fx.Permission = "plan"
 	}
 	t.Run("describe", func(t *testing.T) { describe(t, rt) })
 	t.Run("prompt is data", func(t *testing.T) { promptIsData(t, rt) })
@@ -215,6 +220,9 @@ func ask(task *runtimes.Task, f runtimes.Feature, fx Fixtures) {
 		cfg.AllowedTools, cfg.DeniedTools = []string{"Read", "Bash"}, []string{"Bash"}
 	case runtimes.FeatureSystemPrompt:
 		cfg.SystemPrompt, cfg.AppendSystemPrompt = "SYSTEM-MARK", "APPEND-MARK"
+	case runtimes.FeaturePermission:
+		cfg.PermissionMode = fx.Permission
+		task.Box.Backend = "host" // in a box a program's own sandbox may not run
 	case runtimes.FeatureFallback:
 		cfg.FallbackModel = "other-model"
 	case runtimes.FeatureAuthMount:
@@ -295,9 +303,12 @@ func routing(t *testing.T, rt runtimes.Runtime) {
 
 // features: what is declared changes the command, what is not is an error.
 func features(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
-	plain := command(t, rt, Task())
 	for _, f := range runtimes.Features() {
 		task := Task()
+		if f == runtimes.FeaturePermission {
+			task.Box.Backend = "host"
+		}
+		plain := command(t, rt, task)
 		ask(&task, f, fx)
 		cmd, err := rt.Command(task)
 		switch declared := rt.Describe().Has(f); {

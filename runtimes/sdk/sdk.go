@@ -90,9 +90,6 @@ func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 
 func (r Runtime) request(task runtimes.Task) (Request, error) {
 	cfg := task.Config
-	if cfg.PermissionMode != "" && cfg.PermissionMode != "bypassPermissions" {
-		return Request{}, fmt.Errorf("permission-mode %q: runtime %s never asks; use allowed-tools or denied-tools, or a ro workspace", cfg.PermissionMode, r.name())
-	}
 	if len(cfg.Args) > 0 {
 		return Request{}, fmt.Errorf("args: runtime %s has no command line: remove %q", r.name(), strings.Join(cfg.Args, " "))
 	}

@@ -102,7 +102,7 @@ func TestWhatTheLoopLacksIsSaid(t *testing.T) {
 		"mcp":             {runtimes.Config{MCPServers: json.RawMessage(`{"x":{"type":"websocket","url":"http://x"}}`)}, `mcp-servers: x: unknown type "websocket"`},
 		"mcp rule":        {runtimes.Config{AllowedTools: []string{"mcp__git__*"}, MCPServers: json.RawMessage(`{"x":{"command":"x"}}`)}, `allowed-tools: "mcp__git__*": there is no server "git"`},
 		"args":            {runtimes.Config{Args: []string{"--x"}}, "no command line"},
-		"permission mode": {runtimes.Config{PermissionMode: "plan"}, "never asks"},
+		"permission mode": {runtimes.Config{PermissionMode: "plan"}, "needs a permission mode"},
 		"tool":            {runtimes.Config{AllowedTools: []string{"WebSearch"}}, `allowed-tools: unknown tool "WebSearch"`},
 		"pattern":         {runtimes.Config{DeniedTools: []string{"Bash(rm *"}}, `denied-tools: "Bash(rm *": expected a tool`},
 	}
