@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +70,6 @@ func TestTheBackgroundEndsWithTheLoop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		waitGone(t, strings.TrimSpace(fmt.Sprintf("%s", pid)))
+		waitGone(t, strings.TrimSpace(string(pid)))
 	}
 }
