@@ -45,19 +45,6 @@ jobs:
 	wantNoFileWith(t, filepath.Join(dir, ".herd"), key)
 }
 
-// TestExampleSDKSealed (DOCS-05) runs the example with a scripted model.
-func TestExampleSDKSealed(t *testing.T) {
-	t.Parallel()
-	needEngine(t)
-	model := newModel(t, "")
-	m := newMachine(t, model.openAI("tool=structured_output,input="+b64(`{"verdict":"good","reasons":["It is short."]}`), "sk-test")...)
-	dir := newProject(t, map[string]string{"a.txt": "one\n"})
-	r := m.call(t, "run", "--json", "-C", dir, filepath.Join(built(t).root, "examples/workflows/sdk-sealed.yml")).wantCode(t, 0)
-	if got := r.output("review", "step-2"); !strings.Contains(got, "The verdict is good.") {
-		t.Errorf("it printed %q", got)
-	}
-}
-
 // TestSDKMCPServers (RUNTIME-02): a server that is a program runs in the sealed
 // box; one on HTTP is reached through the egress proxy, and only where the step
 // may; one that does not start fails its step before the model is asked.
