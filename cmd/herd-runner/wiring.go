@@ -12,6 +12,7 @@ import (
 	"github.com/herd-runner/herd-runner/internal/egress"
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/gateway"
+	"github.com/herd-runner/herd-runner/internal/guests"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/runtimes/claude"
 	"github.com/herd-runner/herd-runner/runtimes/codex"
@@ -118,6 +119,13 @@ func (a *App) connectDocker(ctx context.Context, o docker.Options) (*docker.Back
 	}
 	o.Runner, o.StateDir, o.Host = self, state, a.Getenv("DOCKER_HOST")
 	o.LoginDir, o.BuildAdvice = a.dockerConfigDir(), buildAdvice
+	o.Guest = func(arch string) (string, error) {
+		name, err := guests.Write(filepath.Join(state, "guests"), arch)
+		if errors.Is(err, guests.ErrNone) {
+			return "", nil
+		}
+		return name, err
+	}
 	return docker.Open(ctx, o)
 }
 

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/docker/docker/client"
@@ -59,7 +60,9 @@ func inTheClear(address string) bool {
 
 // Local tells whether the engine runs on this machine, so that its mounts are
 // our files. Of an engine behind a network that is never known beforehand.
-func (b *Backend) Local() bool { return strings.HasPrefix(b.address, "unix://") }
+func (b *Backend) Local() bool {
+	return strings.HasPrefix(b.address, "unix://") && runtime.GOOS == "linux" // elsewhere it is a virtual machine's
+}
 
 // place is where a box is made: what it needs to know beside its spec.
 func (b *Backend) place(netns string) place {

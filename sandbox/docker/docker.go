@@ -29,9 +29,14 @@ const (
 
 // Options set up a Backend.
 type Options struct {
-	// Runner is the path of a static Linux herd-runner executable. It is mounted
-	// into every box; an engine behind a network gets it once, on a volume.
+	// Runner is the path of the herd-runner executable. It is mounted into every
+	// box; an engine behind a network or a virtual machine gets it once, on a
+	// volume.
 	Runner string
+	// Guest gives the path of a herd-runner executable for Linux of an
+	// architecture, as GOARCH names it, for engines whose boxes can not run
+	// Runner; empty: there is none. May be nil.
+	Guest func(arch string) (string, error)
 	// StateDir is where leases live; the same for all runs of a user.
 	StateDir string
 	// Host is the engine's address as in DOCKER_HOST: unix://, tcp:// (with TLS

@@ -139,16 +139,17 @@ func (b *Backend) hold(ctx context.Context, img image, m mount.Mount) (id string
 // filled where the engine does not have it. Boxes mount it read-only.
 func (b *Backend) sendGuest(ctx context.Context, img image) (string, error) {
 	const op = "send herd-runner to the engine"
-	if err := b.sameArch(ctx); err != nil {
+	file, err := b.executable(ctx)
+	if err != nil {
 		return "", err
 	}
-	digest, size, err := digestOf(b.opts.Runner)
+	digest, size, err := digestOf(file)
 	if err != nil {
 		return "", fail(sandbox.KindConfig, op, err)
 	}
 	name := guestVolume + digest
 	for range 2 {
-		complete, err := b.tryGuest(ctx, img, name, size)
+		complete, err := b.tryGuest(ctx, img, name, file, size)
 		if err != nil {
 			return "", fail(sandbox.KindEngine, op, err)
 		}
@@ -164,7 +165,7 @@ func (b *Backend) sendGuest(ctx context.Context, img image) (string, error) {
 }
 
 // tryGuest fills the volume where it is new, or waits for the runner that does.
-func (b *Backend) tryGuest(ctx context.Context, img image, name string, size int64) (complete bool, err error) {
+func (b *Backend) tryGuest(ctx context.Context, img image, name, file string, size int64) (complete bool, err error) {
 	made, err := b.api.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: map[string]string{
 		labelOurs: "1", labelRole: "guest", labelHost: b.lease.host, labelLease: b.lease.id,
 	}})
@@ -182,7 +183,7 @@ func (b *Backend) tryGuest(ctx context.Context, img image, name string, size int
 	}()
 	maker := made.Labels
 	if maker[labelHost] == b.lease.host && maker[labelLease] == b.lease.id {
-		if err := b.fill(ctx, id, size); err != nil {
+		if err := b.fill(ctx, id, file, size); err != nil {
 			return false, err
 		}
 	}
@@ -209,9 +210,9 @@ func (b *Backend) tryGuest(ctx context.Context, img image, name string, size int
 }
 
 // fill sends the executable into the volume that is mounted in a container.
-func (b *Backend) fill(ctx context.Context, id string, size int64) error {
+func (b *Backend) fill(ctx context.Context, id, file string, size int64) error {
 	b.opts.Notice(fmt.Sprintf("sending herd-runner to the engine at %s, once for this version", b.address))
-	f, err := os.Open(b.opts.Runner)
+	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
@@ -232,19 +233,30 @@ func (b *Backend) fill(ctx context.Context, id string, size int64) error {
 	return b.api.CopyToContainer(ctx, id, runnerPath, r, container.CopyToContainerOptions{})
 }
 
-// sameArch fails where our executable can not run on the engine's machine.
-func (b *Backend) sameArch(ctx context.Context) error {
+// executable gives the file that can be process 1 of the engine's boxes.
+func (b *Backend) executable(ctx context.Context) (string, error) {
+	const op = "send herd-runner to the engine"
 	got, err := b.api.ServerVersion(ctx)
 	if err != nil {
-		return fail(sandbox.KindEngine, "ask the engine", err)
+		return "", fail(sandbox.KindEngine, "ask the engine", err)
 	}
-	if got.Os == "linux" && got.Arch == runtime.GOARCH {
-		return nil
+	if got.Os == "linux" && runtime.GOOS == "linux" && got.Arch == runtime.GOARCH {
+		return b.opts.Runner, nil
 	}
-	return &sandbox.Error{
-		Kind: sandbox.KindConfig, Op: "send herd-runner to the engine",
-		Err:    fmt.Errorf("the engine at %s runs on %s/%s, this herd-runner is for linux/%s", b.address, got.Os, got.Arch, runtime.GOARCH),
-		Advice: "run herd-runner on a machine of the engine's kind",
+	if got.Os == "linux" && b.opts.Guest != nil {
+		name, err := b.opts.Guest(got.Arch)
+		if err != nil {
+			return "", fail(sandbox.KindConfig, op, err)
+		}
+		if name != "" {
+			return name, nil
+		}
+	}
+	return "", &sandbox.Error{
+		Kind: sandbox.KindConfig, Op: op,
+		Err: fmt.Errorf("boxes of the engine at %s are of %s/%s; this herd-runner is for %s/%s, and carries no executable for them",
+			b.address, got.Os, got.Arch, runtime.GOOS, runtime.GOARCH),
+		Advice: "use a release of herd-runner, or make one with scripts/cross-build.sh: they carry linux/amd64 and linux/arm64",
 	}
 }
 
@@ -265,7 +277,11 @@ func digestOf(name string) (digest string, size int64, err error) {
 func (b *Backend) OldGuests(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	digest, _, err := digestOf(b.opts.Runner)
+	file, err := b.executable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	digest, _, err := digestOf(file)
 	if err != nil {
 		return nil, fail(sandbox.KindConfig, "list volumes", err)
 	}

@@ -1,6 +1,8 @@
 package docker_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -13,10 +15,15 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -304,5 +311,72 @@ func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// otherKind is the engine over TCP, which says that its machine is of another
+// architecture.
+func otherKind(t *testing.T) (address string) {
+	t.Helper()
+	socket := strings.TrimPrefix(engine(t).api.DaemonHost(), "unix://")
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "docker" },
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}},
+		FlushInterval: -1,
+		ModifyResponse: func(r *http.Response) error {
+			if !strings.HasSuffix(r.Request.URL.Path, "/version") {
+				return nil
+			}
+			b, err := io.ReadAll(r.Body)
+			b = bytes.ReplaceAll(b, []byte(`"Arch":"`+runtime.GOARCH+`"`), []byte(`"Arch":"s390x"`))
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+			r.Header.Set("Content-Length", strconv.Itoa(len(b)))
+			return err
+		},
+	}
+	s := httptest.NewServer(proxy)
+	t.Cleanup(s.Close)
+	return "tcp://" + s.Listener.Addr().String()
+}
+
+// FR-013: boxes of an engine on another kind of machine have the executable for
+// that kind as process 1, where there is one.
+func TestEngineOfAnotherKind(t *testing.T) {
+	address := otherKind(t)
+	var asked []string
+	guest := ""
+	opts := func(o *docker.Options) {
+		o.Host = address
+		o.Guest = func(arch string) (string, error) {
+			asked = append(asked, arch)
+			return guest, nil
+		}
+	}
+	_, err := open(t, opts).Start(t.Context(), testSpec(t))
+	var serr *sandbox.Error
+	if !errors.As(err, &serr) || serr.Kind != sandbox.KindConfig || !strings.Contains(err.Error(), "linux/s390x") || !strings.Contains(serr.Advice, "cross-build") {
+		t.Errorf("without an executable: %v", err)
+	}
+
+	// The stand-in for the other kind's is the one that can run here, renamed.
+	guest = filepath.Join(t.TempDir(), "guest")
+	b, err := os.ReadFile(engine(t).guest)
+	if err == nil {
+		err = os.WriteFile(guest, append(b, "of another kind"...), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := startBox(t, open(t, opts))
+	var out bytes.Buffer
+	if _, err := x.Exec(t.Context(), sandbox.Process{Argv: []string{"tail", "-c", "15", x.Info().Runner}, Env: []string{"PATH=/bin"}, Stdout: &out}); err != nil || out.String() != "of another kind" {
+		t.Errorf("process 1 is of %q (%v)", out.String(), err)
+	}
+	for _, arch := range asked {
+		if arch != "s390x" {
+			t.Errorf("asked for %s", arch)
+		}
 	}
 }

@@ -1,0 +1,7 @@
+//go:build !guests
+
+package guests
+
+import "embed"
+
+var embedded embed.FS
