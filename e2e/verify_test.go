@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,6 +46,8 @@ jobs:
       - {prompt: x, docker: {network: {allow: [example.com]}}}
       - {prompt: y, docker: {network: {allow: [example.com]}}}
       - {prompt: x}
+      - {prompt: x, docker: {network: none}, workspace: isolated}
+      - {prompt: x, docker: {network: none}, workspace: copy}
 `})
 	r := m.call(t, "verify-sandbox", "--json", "-C", dir, "flow.yml").wantCode(t, 0)
 	held, boxes := map[string]int{}, map[string]bool{}
@@ -58,8 +61,8 @@ jobs:
 			t.Errorf("%+v", f)
 		}
 	}
-	if len(boxes) != 4 {
-		t.Errorf("the boxes are %v, want 4: two steps ask for the same", boxes)
+	if len(boxes) != 6 {
+		t.Errorf("the boxes are %v, want 6: two steps ask for the same", boxes)
 	}
 	for _, a := range verify.Attacks() {
 		if held[a.Name] == 0 {
@@ -185,7 +188,7 @@ func TestVerifySeesHoles(t *testing.T) {
 		spoil  func(p *verify.Project, s *sandbox.Spec)
 	}{
 		"open wide": {
-			target: verify.Target{ReadOnly: true, Spec: sandbox.Spec{Network: sandbox.Network{Mode: "none"}, Gateway: yes}},
+			target: verify.Target{Workspace: verify.ReadOnly, Spec: sandbox.Spec{Network: sandbox.Network{Mode: "none"}, Gateway: yes}},
 			spoil:  openWide,
 		},
 		"bridge instead of none": {
@@ -257,12 +260,8 @@ func attackWeak(t *testing.T, backend sandbox.Backend, name string, target verif
 	target.Name, target.Spec.Image = name, agentImage
 	list, err := verify.Run(t.Context(), verify.Options{
 		Backend: weak{backend, func(s *sandbox.Spec) { spoil(project, s) }}, Project: project, Keys: []string{canary},
-		Layout: func(ro bool) (sandbox.Layout, error) {
-			mode := "shared"
-			if ro {
-				mode = "ro"
-			}
-			return ws.Box(mode, "weak", "")
+		Layout: func(_ context.Context, t verify.Target) (sandbox.Layout, error) {
+			return ws.Box(cmp.Or(t.Workspace, "shared"), "weak", "")
 		},
 		Finish: func() error { // follows links
 			return os.WriteFile(filepath.Join(project.Dir, "herd-verify-file-link"), []byte("overwritten"), 0o644)

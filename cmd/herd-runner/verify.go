@@ -135,6 +135,7 @@ func (a *App) verify(ctx context.Context, f runFlags, args []string) ([]verify.F
 		return nil, infra(err)
 	}
 	defer s.close()
+	s.backend = backend
 	targets, list, err := s.targets(p)
 	if err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func (a *App) verify(ctx context.Context, f runFlags, args []string) ([]verify.F
 		}
 	}
 	found, err := verify.Run(ctx, verify.Options{
-		Backend: backend, Layout: s.layout, Finish: s.finish, Project: s.project,
+		Backend: backend, Layout: s.layout, Finish: func() error { return s.finish(ctx) }, Project: s.project,
 		Clean: report.Clean, Keys: s.keys, Local: backend.Local(), Forwarded: func() int { return int(s.forwarded.Load()) },
 	}, targets)
 	if err != nil {
@@ -163,10 +164,10 @@ type verified struct {
 }
 
 type verifiedBox struct {
-	name     string
-	docker   workflow.Docker
-	agent    bool
-	readOnly bool
+	name   string
+	docker workflow.Docker
+	agent  bool
+	mode   string // of its workspace
 }
 
 // toVerify reads the workflow, and refuses what the policy refuses.
@@ -189,7 +190,7 @@ func (a *App) toVerify(f runFlags, args []string) (verified, error) {
 		return v, infra(err)
 	}
 	if len(args) == 0 {
-		v.boxes = []verifiedBox{{name: "default box, of an agent", agent: true}}
+		v.boxes = []verifiedBox{{name: "default box, of an agent", agent: true, mode: workflow.WorkspaceShared}}
 		return v, nil
 	}
 	var problems []workflow.Problem
@@ -228,7 +229,7 @@ func (v *verified) collect() []workflow.Problem {
 					problems = append(problems, check.problems...)
 					continue
 				}
-				b := verifiedBox{docker: d, agent: step.IsAgent(), readOnly: w.Mode == workflow.WorkspaceRO}
+				b := verifiedBox{docker: d, agent: step.IsAgent(), mode: w.Mode}
 				key := fmt.Sprintf("%+v", b)
 				if i, ok := seen[key]; ok {
 					v.boxes[i].name += ", " + placeOf(step)
@@ -258,6 +259,15 @@ type stage struct {
 	keys      []string
 	forwarded atomic.Int64
 	closers   []func()
+	backend   sandbox.Backend
+	clones    []attackedClone
+}
+
+// attackedClone is a workspace apart from the stand-in, with the boxes that work
+// in it.
+type attackedClone struct {
+	*workspace.Clone
+	spec sandbox.Spec
 }
 
 func (a *App) openStage(ctx context.Context, v verified) (_ *stage, err error) {
@@ -348,17 +358,54 @@ func (s *stage) close() {
 	}
 }
 
-func (s *stage) layout(readOnly bool) (sandbox.Layout, error) {
-	mode := "shared"
-	if readOnly {
-		mode = "ro"
+func (s *stage) layout(ctx context.Context, t verify.Target) (sandbox.Layout, error) {
+	if !(workflow.Workspace{Mode: t.Workspace}).Apart() {
+		return s.workspace.Box(t.Workspace, "verify", "")
 	}
-	return s.workspace.Box(mode, "verify", "")
+	c, err := s.workspace.Clone(ctx, workspace.CloneOptions{Mode: t.Workspace, Name: t.Name})
+	if err != nil {
+		return sandbox.Layout{}, err
+	}
+	s.clones = append(s.clones, attackedClone{c, t.Spec})
+	return c.Box(false, "verify", "")
 }
 
-func (s *stage) finish() error {
+// finish brings back what boxes did, as a run does.
+func (s *stage) finish(ctx context.Context) error {
+	for _, c := range s.clones {
+		if _, err := c.Finish(ctx, func(ctx context.Context, argv []string, stdout io.Writer) error {
+			return s.inside(ctx, c, argv, stdout)
+		}); err != nil {
+			return err
+		}
+		if err := c.Remove(); err != nil {
+			return err
+		}
+	}
 	_, err := s.workspace.Finish()
 	return err
+}
+
+// inside runs a program in a box that works in the clone.
+func (s *stage) inside(ctx context.Context, c attackedClone, argv []string, stdout io.Writer) error {
+	layout, err := c.Box(false, "verify", "")
+	if err != nil {
+		return err
+	}
+	spec := c.spec
+	spec.Network, spec.Gateway, spec.Egress, spec.Ports = sandbox.Network{Mode: "none"}, nil, nil, nil
+	box, err := s.backend.Start(ctx, verify.Placed(spec, layout))
+	if err != nil {
+		return err
+	}
+	info := box.Info()
+	exit, err := box.Exec(ctx, sandbox.Process{Argv: argv, Env: []string{"PATH=" + sandbox.DefaultPath, "HOME=" + info.Home}, Dir: info.Workdir, Stdout: stdout})
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("%s: exit code %d", argv[0], exit.Code)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
+	return errors.Join(err, box.Close(closing))
 }
 
 // targets are the boxes to attack, and what is to be told of those that cannot
@@ -369,7 +416,7 @@ func (s *stage) targets(v verified) ([]verify.Target, []verify.Finding, error) {
 	for _, b := range v.boxes {
 		spec := steps.BoxSpec(b.docker, sandbox.Layout{}, defaultImage)
 		spec.Project, spec.Workflow, spec.Run, spec.Job, spec.Step = s.project.Dir, "verify-sandbox", "verify", "verify", "box"
-		t := verify.Target{Name: b.name, Spec: spec, ReadOnly: b.readOnly}
+		t := verify.Target{Name: b.name, Spec: spec, Workspace: b.mode}
 		if b.agent && steps.Direct(b.docker.Auth) {
 			list = append(list, verify.Finding{Box: b.name, Attack: "credential", Threats: []int{1}, Expected: "no real credential in the box", Verdict: verify.Open,
 				Seen: "the agent gets it, and calls its model's vendor itself", By: "policy: auth:" + b.docker.Auth})

@@ -103,7 +103,7 @@ func Attacks() []Attack {
 		{Name: "kernel-files", Threats: []int{9}, Expected: "nothing to write in /proc, /sys and control groups, no /proc/kcore", openedBy: []opening{asRoot, otherKernel}},
 		{Name: "devices", Threats: []int{9}, Expected: "the standard pseudo-devices only, and none can be made"},
 		{Name: "other-users-files", Threats: []int{10, 15}, Expected: "files beside the project cannot be found, also through links", openedBy: []opening{asRoot}},
-		{Name: "read-only-workspace", Threats: []int{15}, Expected: "nothing can be written in the project", only: func(t Target) bool { return t.ReadOnly }},
+		{Name: "read-only-workspace", Threats: []int{15}, Expected: "nothing can be written in the project", only: func(t Target) bool { return t.Workspace == ReadOnly }},
 		{Name: "engine-socket", Threats: []int{8}, Expected: "no socket or address of a container engine"},
 		{Name: "host-loopback", Threats: []int{8}, Expected: "this machine's 127.0.0.1 cannot be reached", openedBy: []opening{hostNetwork}},
 		{Name: "other-boxes", Threats: []int{8, 14}, Expected: "another box cannot be reached, by address or abstract socket", openedBy: []opening{hostNetwork}},

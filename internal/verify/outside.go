@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -216,6 +217,12 @@ func (p *Project) snapshot() map[string]string {
 			if err != nil {
 				return err
 			}
+			if what == "git" && brought(dir, name) {
+				if d.IsDir() {
+					return fs.SkipDir
+				}
+				return nil
+			}
 			fmt.Fprintf(h, "%q %v\n", name, d.Type())
 			if d.Type().IsRegular() {
 				b, err := os.ReadFile(name)
@@ -226,6 +233,19 @@ func (p *Project) snapshot() map[string]string {
 		all[what] = fmt.Sprintf("%x %v", h.Sum(nil), err)
 	}
 	return all
+}
+
+// brought says whether a name in .git is of a branch that work comes back as, and
+// of its objects, which change nothing else; where other objects are looked for
+// (objects/info) is no such.
+func brought(git, name string) bool {
+	rel, err := filepath.Rel(git, name)
+	if err != nil {
+		return false
+	}
+	first, rest, _ := strings.Cut(filepath.ToSlash(rel), "/")
+	return first == "objects" && rest != "" && rest != "info" && !strings.HasPrefix(rest, "info/") ||
+		rel == "refs/heads/herd" || rel == "logs"
 }
 
 func (p *Project) remember(attack string, t Target, seen string) {

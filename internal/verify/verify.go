@@ -32,11 +32,16 @@ const minKey = 16
 // sandboxNamespaces are those that no box shares with the runner's machine.
 var sandboxNamespaces = []string{"ipc", "mnt", "net", "pid", "uts"}
 
+// ReadOnly is the workspace in which nothing can be written.
+const ReadOnly = "ro"
+
 // Target is a box under attack.
 type Target struct {
-	Name     string       // for the person
-	Spec     sandbox.Spec // without a layout
-	ReadOnly bool         // the workspace
+	Name string       // for the person
+	Spec sandbox.Spec // without a layout
+	// Workspace is what the box sees of the project, in the workflow's words; ""
+	// is the project itself.
+	Workspace string
 	// Token is the box's own for the gateway, where Spec.Gateway is set.
 	Token string
 	// Env is what the step's processes get beside the box's environment.
@@ -48,9 +53,9 @@ func (t Target) hasGateway() bool { return t.Spec.Gateway != nil }
 // Options say who attacks what.
 type Options struct {
 	Backend sandbox.Backend
-	// Layout prepares the project that a box sees, a stand-in.
-	Layout func(readOnly bool) (sandbox.Layout, error)
-	// Finish brings back what boxes did to it.
+	// Layout prepares the project that the target's boxes see, a stand-in.
+	Layout func(ctx context.Context, t Target) (sandbox.Layout, error)
+	// Finish brings back what boxes did to it, in whichever workspace.
 	Finish func() error
 	// Project is the stand-in on this machine.
 	Project *Project
@@ -120,7 +125,7 @@ type running struct {
 
 // attack tries everything on one target.
 func (r *running) attack(ctx context.Context, t Target) (err error) {
-	layout, err := r.Layout(t.ReadOnly)
+	layout, err := r.Layout(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -217,13 +222,18 @@ func (r *running) exhaust(ctx context.Context, t Target, spec sandbox.Spec, layo
 }
 
 func (r *running) start(ctx context.Context, spec sandbox.Spec, l sandbox.Layout) (sandbox.Box, error) {
+	return r.Backend.Start(ctx, Placed(spec, l))
+}
+
+// Placed is a box's specification with what a workspace gives it.
+func Placed(spec sandbox.Spec, l sandbox.Layout) sandbox.Spec {
 	spec.Mounts = append(append([]sandbox.Mount{}, l.Mounts...), spec.Mounts...)
 	spec.Workdir, spec.Home, spec.Temp = l.Workdir, l.Home, l.Temp
 	if spec.User == "" {
 		spec.User = l.User
 	}
 	spec.Keep, spec.Reuse, spec.Session = false, false, ""
-	return r.Backend.Start(ctx, spec)
+	return spec
 }
 
 func closeBox(ctx context.Context, box sandbox.Box) error {
@@ -258,6 +268,9 @@ const defaultPids = 512
 // mountPoints are those that the configuration itself asks for.
 func (t Target) mountPoints() []string {
 	var list []string
+	if t.Workspace == "isolated" { // its git borrows from two stores
+		list = append(list, "/herd/git-objects-1", "/herd/git-objects/info/alternates")
+	}
 	for _, m := range t.Spec.Mounts {
 		list = append(list, filepath.Clean(m.Target))
 	}
