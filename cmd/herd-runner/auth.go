@@ -34,7 +34,7 @@ func (p *prepared) ownCredential(auth string, apis []string) (runtimes.Credentia
 		mask(p.masker, token)
 		return cred, err
 	}
-	return gateway.ForAgent(context.Background(), masked(p.app.credentials(p.policy), p.masker), getenv, apis[0])
+	return gateway.ForAgent(context.Background(), p.credentials, getenv, apis[0])
 }
 
 // auth checks how an agent gets its credential, where that is not by the gateway.

@@ -39,9 +39,11 @@ type prepared struct {
 	policy   *policy.Policy
 	runtimes *runtimes.Factory
 	gateway  *gateway.Gateway // nil: no agent step
-	budgets  []steps.BudgetLevel
-	backends *backends
-	boxes    bool // some step runs in a box
+	// credentials are the operator's, secrets of the run as soon as they are known.
+	credentials gateway.CredentialSource
+	budgets     []steps.BudgetLevel
+	backends    *backends
+	boxes       bool // some step runs in a box
 	// canIsolate says why the project can not have isolated workspaces.
 	canIsolate func() error
 	// canPush says why it has no such remote.
@@ -79,6 +81,7 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	if p.policy, err = policy.Load(policyFile, f.allow); err != nil {
 		return nil, problem("%w", err)
 	}
+	p.credentials = masked(a.credentials(p.policy), p.masker)
 	if err := a.show(p.workflow, p.permitted(problems)); err != nil {
 		return nil, err
 	}

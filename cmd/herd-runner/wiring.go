@@ -211,7 +211,7 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 	o := gateway.Options{
 		Mode:        gateway.Live,
 		Upstreams:   gateway.UpstreamsFromEnvironment(a.Getenv),
-		Credentials: masked(a.credentials(p.policy), p.masker),
+		Credentials: p.credentials,
 		Prices:      prices,
 		Day:         day,
 		LimitsDir:   limits,
