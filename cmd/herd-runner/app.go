@@ -29,6 +29,8 @@ type App struct {
 	Environ func() []string
 	Now     func() time.Time
 	Version string
+
+	sandbox string // as --sandbox says
 }
 
 // Exit codes; when several apply the precedence is 130, 3, 1. A policy refusal
@@ -63,7 +65,14 @@ func problem(format string, args ...any) error {
 	return &exitError{exitProblem, fmt.Errorf(format, args...)}
 }
 
-func infra(err error) error { return &exitError{exitInfra, err} }
+// infra keeps the code of what has one already.
+func infra(err error) error {
+	var exit *exitError
+	if errors.As(err, &exit) {
+		return err
+	}
+	return &exitError{exitInfra, err}
+}
 
 // Main runs one command line and returns the exit code.
 func (a *App) Main(args []string) int {

@@ -29,6 +29,7 @@ func (a *App) boxCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	a.sandboxFlag(cmd)
 	cmd.AddCommand(a.boxListCommand(), a.boxExecCommand(), a.boxRemoveCommand())
 	return cmd
 }

@@ -42,6 +42,7 @@ nothing that herd-runner has not made.`,
 		},
 	}
 	dirFlag(cmd, &f.dir)
+	a.sandboxFlag(cmd)
 	cmd.Flags().StringVar(&f.runs, "runs", "", "also records of runs older than AGE: 30d, 12h")
 	cmd.Flags().BoolVar(&f.boxes, "boxes", false, "also the kept boxes of the project, with their HOME")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be removed; remove nothing")

@@ -55,6 +55,7 @@ func (a *App) doctorCommand() *cobra.Command {
 		},
 	}
 	dirFlag(cmd, &dir)
+	a.sandboxFlag(cmd)
 	return cmd
 }
 

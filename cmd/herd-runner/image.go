@@ -30,6 +30,7 @@ func (a *App) imageCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	a.sandboxFlag(cmd)
 	cmd.AddCommand(a.imageBuildCommand(), a.imageListCommand(), a.imagePullCommand(), a.imageLockCommand())
 	return cmd
 }
@@ -57,7 +58,10 @@ from Debian packages, which needs root. An image that is up to date is left alon
 			}
 			args := []string{"--engines", strings.Join(chosen, ",")}
 			if ca != "" {
-				if ca, err = filepath.Abs(ca); err != nil {
+				if ca, err = filepath.Abs(ca); err == nil {
+					_, err = os.ReadFile(ca)
+				}
+				if err != nil {
 					return problem("--ca: %w", err)
 				}
 				args = append(args, "--ca", ca)
@@ -65,7 +69,9 @@ from Debian packages, which needs root. An image that is up to date is left alon
 			if tag != "" {
 				args = append(args, "--tag", tag)
 			}
-			return a.buildImage(cmd.Context(), args)
+			return a.withEngine(cmd.Context(), func(b *docker.Backend) error {
+				return a.buildImage(cmd.Context(), b, args)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&engines, "engines", "claude", "agents' `programs` in the image: some of "+strings.Join(images.Engines(), ", ")+", or all")
@@ -75,7 +81,7 @@ from Debian packages, which needs root. An image that is up to date is left alon
 }
 
 // buildImage runs the build script that the executable carries.
-func (a *App) buildImage(ctx context.Context, args []string) error {
+func (a *App) buildImage(ctx context.Context, engine *docker.Backend, args []string) error {
 	dir, err := os.MkdirTemp("", "herd-runner-image-")
 	if err != nil {
 		return infra(err)
@@ -90,7 +96,7 @@ func (a *App) buildImage(ctx context.Context, args []string) error {
 	defer cancel()
 
 	build := exec.CommandContext(ctx, "bash", append([]string{filepath.Join(dir, images.BuildScript)}, args...)...)
-	build.Stdout, build.Stderr, build.Env = a.Stderr, a.Stderr, a.Environ()
+	build.Stdout, build.Stderr, build.Env = a.Stderr, a.Stderr, append(a.Environ(), "DOCKER_HOST="+engine.Address())
 	// What it has started ends with it.
 	build.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	build.Cancel = func() error { return syscall.Kill(-build.Process.Pid, syscall.SIGTERM) }

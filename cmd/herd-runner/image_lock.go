@@ -182,7 +182,7 @@ func (a *App) buildMissing(ctx context.Context, p *prepared) error {
 		} else if there {
 			continue
 		}
-		if err := a.buildImage(ctx, args); err != nil {
+		if err := a.buildImage(ctx, p.backends.docker, args); err != nil {
 			return err
 		}
 	}

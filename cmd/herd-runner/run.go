@@ -71,6 +71,7 @@ func (a *App) runCommand() *cobra.Command {
 		},
 	}
 	dirFlag(cmd, &f.dir)
+	a.sandboxFlag(cmd)
 	fl := cmd.Flags()
 	fl.StringVarP(&f.job, "job", "j", "", "run this job and what it needs")
 	fl.StringArrayVarP(&f.inputs, "input", "i", nil, "workflow input NAME=VALUE")
@@ -118,6 +119,9 @@ func (a *App) run(ctx context.Context, file string, f runFlags) error {
 	}
 	if _, err := minFree(f.minFree); err != nil {
 		return problem("--min-free: %w", err)
+	}
+	if err := a.checkSandbox(); err != nil {
+		return err
 	}
 	if f.build && f.dryRun {
 		return problem("--build and --dry-run cannot stand together: a dry run starts nothing")

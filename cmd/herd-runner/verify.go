@@ -57,6 +57,7 @@ func (a *App) verifyCommand() *cobra.Command {
 		},
 	}
 	dirFlag(cmd, &f.dir)
+	a.sandboxFlag(cmd)
 	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "as of run")
 	cmd.Flags().StringVar(&f.policyFile, "policy", "", "policy file (default: policy.yml in the user's configuration directory)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "as JSON")

@@ -117,7 +117,7 @@ func (a *App) connectDocker(ctx context.Context, o docker.Options) (*docker.Back
 	if err != nil {
 		return nil, err
 	}
-	o.Runner, o.StateDir, o.Host = self, state, a.Getenv("DOCKER_HOST")
+	o.Runner, o.StateDir = self, state
 	o.LoginDir, o.BuildAdvice = a.dockerConfigDir(), buildAdvice
 	o.Guest = func(arch string) (string, error) {
 		name, err := guests.Write(filepath.Join(state, "guests"), arch)
@@ -126,7 +126,7 @@ func (a *App) connectDocker(ctx context.Context, o docker.Options) (*docker.Back
 		}
 		return name, err
 	}
-	return docker.Open(ctx, o)
+	return a.openEngine(ctx, o)
 }
 
 // dockerConfigDir is where the docker command keeps logins.

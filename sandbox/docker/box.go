@@ -144,7 +144,7 @@ func (x *box) run(ctx context.Context, req request) error {
 
 // create makes a container. The id is set also when a later part fails.
 func (b *Backend) create(ctx context.Context, req request) (string, error) {
-	if b.engine == namePodman {
+	if b.engine == EnginePodman {
 		var err error
 		if req, err = toPodman(req, b.seccomp); err != nil {
 			return "", err
@@ -190,7 +190,7 @@ func (b *Backend) verify(ctx context.Context, id string, req request) error {
 	if err != nil {
 		return fail(sandbox.KindEngine, "inspect container", err)
 	}
-	if b.engine == namePodman {
+	if b.engine == EnginePodman {
 		sent, err := toPodman(req, b.seccomp)
 		if err != nil {
 			return err

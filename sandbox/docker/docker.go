@@ -45,6 +45,9 @@ type Options struct {
 	Host string
 	// Boxes is about how many boxes will be started; 0: not known.
 	Boxes int
+	// Engine is the one that must answer there, EngineDocker or EnginePodman;
+	// empty: any.
+	Engine string
 	// Look leaves alone what dead runners have left: it is to be looked at.
 	Look bool
 	// LoginDir is where config.json has the user's logins to registries, as the
@@ -65,7 +68,8 @@ type Backend struct {
 	api  *client.Client
 	// address is as in DOCKER_HOST.
 	address string
-	engine  string // nameDocker or namePodman
+	engine  string // EngineDocker or EnginePodman
+	version string
 	seccomp string // file of the profile that podman is to use; empty: its own
 	remote  remote
 
@@ -177,7 +181,7 @@ func (b *Backend) possible(ctx context.Context, s sandbox.Spec) error {
 			return &sandbox.Error{Kind: sandbox.KindAccess, Op: "prepare box", Err: fmt.Errorf("mount %s: %w", m.Target, err)}
 		}
 	}
-	if b.engine != namePodman {
+	if b.engine != EnginePodman {
 		return nil
 	}
 	if _, err := toPodman(r, b.seccomp); err != nil {

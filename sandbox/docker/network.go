@@ -27,7 +27,7 @@ const (
 // there each box has its own; one that is kept has the same again.
 func (b *Backend) bridgeName(s *session) string {
 	switch {
-	case b.engine != namePodman:
+	case b.engine != EnginePodman:
 		return sharedBridge
 	case s != nil:
 		sum := sha256.Sum256([]byte(s.dir))
@@ -74,7 +74,7 @@ func (b *Backend) dropBridge(name string) {
 // sweepNetworks removes the networks of boxes of this runner, and of dead ones,
 // that no box has any more.
 func (b *Backend) sweepNetworks(ctx context.Context) error {
-	if b.engine != namePodman {
+	if b.engine != EnginePodman {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)

@@ -23,8 +23,8 @@ import (
 // The engines that are told apart: they take the same requests, but do not
 // understand them all alike.
 const (
-	nameDocker = "docker"
-	namePodman = "podman"
+	EngineDocker = "docker"
+	EnginePodman = "podman"
 )
 
 // recognise asks the engine what it is. It is the first thing asked.
@@ -35,10 +35,17 @@ func (b *Backend) recognise(ctx context.Context) error {
 	if err != nil {
 		return unreachable(b.address, err)
 	}
-	b.engine = nameDocker
+	b.engine, b.version = EngineDocker, got.Version
 	for _, c := range got.Components {
 		if c.Name == "Podman Engine" {
-			b.engine = namePodman
+			b.engine, b.version = EnginePodman, c.Version
+		}
+	}
+	if wanted := b.opts.Engine; wanted != "" && wanted != b.engine {
+		return &sandbox.Error{
+			Kind: sandbox.KindEngine, Op: "reach the container engine",
+			Err:    fmt.Errorf("%s answers at %s, not %s", b.engine, b.address, wanted),
+			Advice: "name the address of " + wanted + " with DOCKER_HOST, or ask for " + b.engine,
 		}
 	}
 	return nil
@@ -48,7 +55,7 @@ func (b *Backend) recognise(ctx context.Context) error {
 // lets every program make user namespaces and keyrings. A podman on another
 // machine keeps its own: it takes files only.
 func (b *Backend) giveSeccomp() error {
-	if b.engine != namePodman {
+	if b.engine != EnginePodman {
 		return nil
 	}
 	profile, err := dockerSeccomp()
@@ -83,8 +90,14 @@ func (b *Backend) giveSeccomp() error {
 	return nil
 }
 
-// Engine is "docker" or "podman".
+// Engine is EngineDocker or EnginePodman.
 func (b *Backend) Engine() string { return b.engine }
+
+// Address is where the engine answers, as in DOCKER_HOST.
+func (b *Backend) Address() string { return b.address }
+
+// String is for people: the engine, its version and its address.
+func (b *Backend) String() string { return b.engine + " " + b.version + " at " + b.address }
 
 // toPodman is a request in podman's words, where Docker's mean something else to
 // it. seccomp is the file of a profile; empty: podman's own.
@@ -220,7 +233,7 @@ func sameOptions(asked, got string) bool {
 // podmanRuntime fails where podman would not use the OCI runtime of a box: it
 // takes its own, whatever a request says.
 func (b *Backend) podmanRuntime(ctx context.Context, spec sandbox.Spec) error {
-	if b.engine != namePodman || spec.OCIRuntime == "" {
+	if b.engine != EnginePodman || spec.OCIRuntime == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -243,7 +256,7 @@ func (b *Backend) podmanRuntime(ctx context.Context, spec sandbox.Spec) error {
 // container ends just then, or is still another's network.
 func (b *Backend) patiently(ctx context.Context, call func() error) error {
 	err := call()
-	for tries := 0; b.engine == namePodman && tries < 40 && err != nil && !isGone(err); tries++ {
+	for tries := 0; b.engine == EnginePodman && tries < 40 && err != nil && !isGone(err); tries++ {
 		timer := time.NewTimer(50 * time.Millisecond)
 		select {
 		case <-timer.C:

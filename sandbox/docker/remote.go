@@ -103,7 +103,7 @@ func (b *Backend) sharesFiles(ctx context.Context, spec sandbox.Spec, img image)
 // sees tells whether the engine has a file of this machine.
 func (b *Backend) sees(ctx context.Context, img image, file string) (bool, error) {
 	const at = "/.herd-probe"
-	if b.engine == namePodman { // it makes what is missing
+	if b.engine == EnginePodman { // it makes what is missing
 		id, err := b.hold(ctx, img, bind("/", at, true))
 		if err != nil {
 			return false, err
