@@ -55,10 +55,9 @@ type need struct {
 	keys    []string
 }
 
-// Check reports, before anything runs, what cfg asks of rt that rt does not
-// have or that can not be right: Problems.
-func Check(rt Runtime, cfg Config) error {
-	problems := lacking(rt.Describe(), []need{
+// needs are all features, with whether cfg asks for them.
+func needs(cfg Config) []need {
+	return []need{
 		{FeatureOutputSchema, cfg.OutputSchema != nil, "an output schema", []string{"output-schema"}},
 		{FeatureMCP, hasServers(cfg.MCPServers), "MCP servers", []string{"mcp-servers"}},
 		{FeatureMaxTurns, cfg.MaxTurns != 0, "a limit of turns", []string{"max-turns"}},
@@ -69,7 +68,13 @@ func Check(rt Runtime, cfg Config) error {
 		{FeatureFallback, cfg.FallbackModel != "", "a second model", []string{"fallback-model"}},
 		{FeatureResume, cfg.Session == SessionResume, "to resume a session", []string{"session"}},
 		{FeatureFork, cfg.Session == SessionFork, "to fork a session", []string{"session"}},
-	})
+	}
+}
+
+// Check reports, before anything runs, what cfg asks of rt that rt does not
+// have or that can not be right: Problems.
+func Check(rt Runtime, cfg Config) error {
+	problems := lacking(rt.Describe(), needs(cfg))
 	add := func(key, format string, args ...any) {
 		problems = append(problems, Problem{[]string{key}, fmt.Sprintf(format, args...)})
 	}

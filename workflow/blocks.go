@@ -118,6 +118,15 @@ func (w *Workflow) SessionSource(job *Job, s *Step) *Step {
 	return nil
 }
 
+// ChooseRuntime puts a chosen type and engine in place of `type: auto`.
+func (s *Step) ChooseRuntime(typ, engine string) {
+	at := s.Runtime.Get("type")
+	chosen := func(text string) *Value {
+		return &Value{Pos: at.Pos, EndLine: at.EndLine, Text: text, Plain: text, src: at.src, size: 1}
+	}
+	s.Runtime = Merge(s.Runtime, wrap("type", chosen(typ)), wrap("engine", chosen(engine)))
+}
+
 // Retry is an evaluated `retry:` of a step.
 type Retry struct {
 	Max int

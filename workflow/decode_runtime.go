@@ -23,6 +23,8 @@ func engines(typ string) []string {
 	cli := []string{"claude", "codex", "gemini", "opencode", "command"}
 	sdk := []string{"anthropic", "openai", "gemini"}
 	switch typ {
+	case "auto":
+		return append(cli[:4:4], sdk[:2]...)
 	case "cli":
 		return cli
 	case "sdk":
@@ -36,7 +38,7 @@ func (d *decoder) runtime(v *Value) Runtime {
 	d.each(v, "`runtime`", keyNames("runtime"), func(key string, v *Value) {
 		switch key {
 		case "type":
-			out.Type = d.oneOf(key, v, "cli", "sdk")
+			out.Type = d.oneOf(key, v, "auto", "cli", "sdk")
 		case "engine":
 			out.Engine = d.nonEmpty(key, v)
 		case "model":

@@ -27,7 +27,7 @@ func boxBlocks() []block {
 	size, either1 := either(filled(), number()), oneOrMore(text())
 	return []block{
 		{name: "runtime", title: "`runtime`", doc: "Short form: `runtime: sdk`.", sample: "on: push\njobs: {a: {runs-on: x, steps: [{id: review, prompt: a, workspace: ro}, {prompt: a, workspace: ro, runtime: {%s}}]}}\n", keys: []key{
-			rt("type", oneOf("cli", "sdk"), "cli", "An agent's command-line program, or herd-runner's own loop over a vendor's SDK."),
+			rt("type", oneOf("auto", "cli", "sdk"), "cli", "An agent's command-line program, herd-runner's own loop over a vendor's SDK, or what fits, see [runtimes.md](runtimes.md#auto)."),
 			rt("engine", filled(), "claude", "Which agent. `cli`: `claude`, `codex`, `gemini`, `opencode`, or `command` for any program; `sdk`: `anthropic`, `openai`, `gemini`."),
 			rt("model", filled(), "sonnet", "The model's name."),
 			rt("fallback-model", filled(), "haiku", "Asked where the first is overloaded."),

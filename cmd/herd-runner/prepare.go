@@ -58,6 +58,7 @@ type prepared struct {
 	// agentBoxes are the agent steps in boxes that are known before the run.
 	agentBoxes []agentBox
 	app        *App
+	chosen     []chosen // for `runtime: auto`
 	describe   []string // for --dry-run
 }
 
@@ -105,7 +106,11 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	if p.budgets, problems = p.runBudgets(); len(problems) > 0 {
 		return nil, a.show(p.workflow, problems)
 	}
-	problems = p.preflight()
+	if problems, err = p.chooseRuntimes(ctx); err != nil {
+		return nil, err
+	}
+	problems = append(problems, p.preflight()...)
+	problems = append(problems, p.checkSources()...)
 	problems = append(problems, p.missingSecrets()...)
 	if err := a.show(p.workflow, problems); err != nil {
 		return nil, err

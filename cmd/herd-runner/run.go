@@ -181,6 +181,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		sink.Emit(event.Event{Type: event.Notice, Time: a.Now(), Note: &event.Note{Level: "notice", Message: msg}})
 	})
 	a.sweep(p, sink)
+	p.tellChosen(a, sink)
 	ahead := 0
 	if p.boxes {
 		ahead, _ = boxesAhead(p.flags.prewarm) // checked by run

@@ -22,27 +22,61 @@ func checkRuntimes(w *workflow.Workflow) ([]workflow.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	constant := func(v *workflow.Value) (expr.Value, error) {
-		return workflow.Evaluate(v, expr.Env{Context: func(string) (expr.Value, bool) { return nil, false }})
-	}
+	files := withCalled(w)
+	chooser := newChooser(factory, func(*workflow.Step) workflow.EvalFunc { return constantEval }, files)
 	var problems []workflow.Problem
-	seen := map[*workflow.Workflow]bool{w: true}
-	for files := []*workflow.Workflow{w}; len(files) > 0; files = files[1:] {
-		for _, job := range files[0].Jobs {
+	for _, file := range files {
+		for _, job := range file.Jobs {
 			for _, step := range withInner(job.Steps) {
-				if step.IsAgent() {
-					rt, _, found := checkRuntime(factory, step, constant)
+				switch {
+				case isAuto(step):
+					problems = append(problems, chooser.noteAuto(step)...)
+				case step.IsAgent():
+					rt, _, found := checkRuntime(factory, step, constantEval)
 					problems = append(problems, found...)
-					problems = append(problems, checkSource(factory, rt, step, files[0].SessionSource(job, step), constant)...)
+					problems = append(problems, checkSource(factory, rt, step, file.SessionSource(job, step), constantEval)...)
 				}
-			}
-			if called := job.Called; called != nil && !seen[called] {
-				seen[called] = true
-				files = append(files, called)
 			}
 		}
 	}
 	return problems, nil
+}
+
+// constantEval knows no context.
+func constantEval(v *workflow.Value) (expr.Value, error) {
+	return workflow.Evaluate(v, expr.Env{Context: func(string) (expr.Value, bool) { return nil, false }})
+}
+
+// withCalled is a workflow and all that it calls, each once.
+func withCalled(w *workflow.Workflow) []*workflow.Workflow {
+	files := []*workflow.Workflow{w}
+	for i := 0; i < len(files); i++ {
+		for _, job := range files[i].Jobs {
+			if called := job.Called; called != nil && !slices.Contains(files, called) {
+				files = append(files, called)
+			}
+		}
+	}
+	return files
+}
+
+// checkSources is checkSource for the steps of a run.
+func (p *prepared) checkSources() []workflow.Problem {
+	var problems []workflow.Problem
+	for _, w := range withCalled(p.workflow) {
+		for _, job := range w.Jobs {
+			for _, step := range job.Steps {
+				source := w.SessionSource(job, step)
+				if source == nil {
+					continue
+				}
+				eval := (&stepCheck{prepared: p, step: step}).eval
+				rt, _, _ := checkRuntime(p.runtimes, step, eval)
+				problems = append(problems, checkSource(p.runtimes, rt, step, source, eval)...)
+			}
+		}
+	}
+	return problems
 }
 
 // checkRuntime chooses the runtime of an agent step and tells what it can not
@@ -55,6 +89,9 @@ func checkRuntime(factory *runtimes.Factory, step *workflow.Step, eval workflow.
 	}
 	var problems []workflow.Problem
 	cfg := steps.RuntimeConfig(r)
+	if cfg.Type == runtimes.TypeAuto {
+		return nil, cfg, nil
+	}
 	rt, err := factory.Pick(cfg)
 	if err != nil {
 		return nil, cfg, append(problems, problemAt(step, firstKey(step.Runtime, []string{"engine", "type"}), err, report.Hint(err)))

@@ -89,7 +89,10 @@ func (a *App) graphCommand() *cobra.Command {
 			if estimate {
 				return a.estimate(dir, w, plan)
 			}
-			return workflow.Graph(a.Stdout, plan, format)
+			if err := workflow.Graph(a.Stdout, plan, format); err != nil || format != "text" {
+				return err
+			}
+			return a.graphAuto(w, plan)
 		},
 	}
 	dirFlag(cmd, &dir)

@@ -26,6 +26,7 @@ type RecordedLane struct {
 // those of models and tools, so not to be trusted on a terminal.
 type RecordedExchange struct {
 	File, Agent, Dialect, Kind, Model string
+	API                               string   // that the dialect is of
 	Turn                              []string // normalised
 	Status                            int
 	StopReason                        string
@@ -58,7 +59,9 @@ func Inspect(dir string) ([]RecordedLane, error) {
 func (r *recording) inspect() RecordedExchange {
 	e := RecordedExchange{File: r.file, Agent: r.Agent, Dialect: r.Request.Dialect, Kind: r.Request.Kind, Model: r.Request.Model,
 		Turn: r.Request.Turn, Status: r.Response.Status, Broken: r.Response.Broken}
-	m := dialectNamed(r.Request.Dialect).newMeter(r.Response.Status, r.Response.Headers["content-type"])
+	d := dialectNamed(r.Request.Dialect)
+	e.API = d.api
+	m := d.newMeter(r.Response.Status, r.Response.Headers["content-type"])
 	m.write(r.Response.body(""))
 	m.close()
 	e.StopReason = m.stop

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 	cfg := task.Config
 	if err := checkArgs(cfg.Args); err != nil {
 		return runtimes.Command{}, err
+	}
+	if mode := cfg.PermissionMode; mode != "" && !slices.Contains(permissionModes(), mode) {
+		return runtimes.Command{}, fmt.Errorf("permission-mode %q: runtime claude has %s", mode, strings.Join(permissionModes(), ", "))
 	}
 	env, err := environment(task)
 	if err != nil {
@@ -106,6 +110,12 @@ func session(task runtimes.Task) []string {
 		return []string{"--resume=" + task.Resume, "--fork-session"}
 	}
 	return []string{"--resume=" + task.Resume, "--fork-session", "--session-id=" + task.SessionID}
+}
+
+// permissionModes are the CLI's own words for permission-mode; it has renamed
+// default to manual.
+func permissionModes() []string {
+	return []string{"acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"}
 }
 
 // permissions turns our keys into the CLI's. Nobody can be asked: in a box
