@@ -89,6 +89,7 @@ func (a *App) Main(args []string) int {
 			return agent.Main(ctx, a.Stdin, a.Stdout, a.Environ())
 		}
 	}
+	collectLater()
 	root := a.root()
 	root.SetArgs(args)
 	err := root.Execute()
