@@ -50,6 +50,7 @@ func Run(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	t.Run("routing is the runner's", func(t *testing.T) { routing(t, rt) })
 	t.Run("features are honoured", func(t *testing.T) { features(t, rt, fx) })
 	t.Run("sessions", func(t *testing.T) { sessions(t, rt, fx) })
+	t.Run("session files", func(t *testing.T) { sessionFiles(t, rt, fx) })
 	t.Run("success", func(t *testing.T) { success(t, rt, fx) })
 	t.Run("success never by default", func(t *testing.T) { noDefault(t, rt, fx) })
 	t.Run("forged results", func(t *testing.T) { forged(t, rt, fx) })

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -292,5 +293,39 @@ func TestAHostileFile(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestMangledFiles (THREATS 18): whatever a session file holds, its decoder gives
+// messages that can be journaled, of the kinds that it may give.
+func TestMangledFiles(t *testing.T) {
+	kinds := []event.MessageKind{event.MessageText, event.MessageThinking, event.MessageToolCall, event.MessageToolResult, event.MessageWarning}
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, p := range pairs(t) {
+		for range 200 {
+			dec := p.reader().DecodeSession(p.task)
+			for i, file := range p.files {
+				data := bytes.Clone(file)
+				for range 1 + random.IntN(20) {
+					at := random.IntN(len(data))
+					switch random.IntN(3) {
+					case 0:
+						data[at] = byte(random.IntN(256))
+					case 1:
+						data = slices.Delete(data, at, min(len(data), at+1+random.IntN(60)))
+					case 2:
+						data = slices.Insert(data, at, []byte(`{}[]",:\`)[random.IntN(8)])
+					}
+				}
+				for line := range bytes.Lines(data) {
+					for _, m := range dec.Line(runtimes.SessionFile{Of: i, ID: i}, line) {
+						_ = dec.Key(m)
+						if _, err := json.Marshal(m); err != nil || !slices.Contains(kinds, m.Kind) {
+							t.Fatalf("%s: %+v: %v", p.name, m, err)
+						}
+					}
+				}
+			}
+		}
 	}
 }
