@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -242,15 +241,22 @@ func (p *prepared) tellChosen(a *App, sink event.Sink) {
 // to replay, and the agent's program.
 type machine struct {
 	*prepared
-	ctx         context.Context //nolint:containedctx // it is used while the choice is made
-	credentials gateway.CredentialSource
-	replayed    map[string][]string // APIs by step; nil: models are asked
-	asked       map[string]credentialEntry
+	ctx      context.Context     //nolint:containedctx // it is used while the choice is made
+	replayed map[string][]string // APIs by step; nil: models are asked
+
+	// What was asked for already.
+	asked map[string]credentialEntry // by API
+	held  map[string]held            // by image
+}
+
+// held are the agents' programs in an image.
+type held struct {
+	programs []string
+	err      error
 }
 
 func (p *prepared) newMachine(ctx context.Context) (*machine, error) {
-	home, _ := os.UserHomeDir()
-	m := &machine{prepared: p, ctx: ctx, credentials: gateway.FromEnvironment(p.app.Getenv, home), asked: map[string]credentialEntry{}}
+	m := &machine{prepared: p, ctx: ctx, asked: map[string]credentialEntry{}, held: map[string]held{}}
 	if p.flags.replay == "" {
 		return m, nil
 	}
@@ -305,11 +311,15 @@ func (m *machine) against(step *workflow.Step, rt runtimes.Runtime, cfg runtimes
 	if image == "" {
 		image = defaultImage
 	}
-	have, err := m.programs(image)
+	have, known := m.held[image]
+	if !known {
+		have.programs, have.err = m.programs(image)
+		m.held[image] = have
+	}
 	switch {
-	case err != nil:
-		return err.Error()
-	case !slices.Contains(have, d.Engine):
+	case have.err != nil:
+		return have.err.Error()
+	case !slices.Contains(have.programs, d.Engine):
 		return "the image " + image + " has not its program"
 	}
 	return ""
