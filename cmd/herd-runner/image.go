@@ -80,6 +80,25 @@ from Debian packages, which needs root. An image that is up to date is left alon
 	return cmd
 }
 
+// buildMissing builds the agent images that the boxes known before the run lack.
+func (a *App) buildMissing(ctx context.Context, p *prepared) error {
+	for _, spec := range p.specs {
+		args, ok := images.BuildArgs(spec.Image)
+		if !ok {
+			continue
+		}
+		if _, there, err := p.backends.docker.HasImage(ctx, spec.Image); err != nil {
+			return infra(err)
+		} else if there {
+			continue
+		}
+		if err := a.buildImage(ctx, p.backends.docker, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // buildImage runs the build script that the executable carries.
 func (a *App) buildImage(ctx context.Context, engine *docker.Backend, args []string) error {
 	dir, err := os.MkdirTemp("", "herd-runner-image-")

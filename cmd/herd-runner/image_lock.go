@@ -169,22 +169,3 @@ func (l lockFile) write(dir string) error {
 	}
 	return os.Rename(f.Name(), filepath.Join(dir, lockName))
 }
-
-// buildMissing builds the agent images that the boxes known before the run lack.
-func (a *App) buildMissing(ctx context.Context, p *prepared) error {
-	for _, spec := range p.specs {
-		args, ok := images.BuildArgs(spec.Image)
-		if !ok {
-			continue
-		}
-		if _, there, err := p.backends.docker.HasImage(ctx, spec.Image); err != nil {
-			return infra(err)
-		} else if there {
-			continue
-		}
-		if err := a.buildImage(ctx, p.backends.docker, args); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/policy"
 	"github.com/herd-runner/herd-runner/internal/report"
+	"github.com/herd-runner/herd-runner/steps"
 	"github.com/herd-runner/herd-runner/workflow"
 )
 
@@ -23,6 +24,11 @@ type policyView struct {
 	File   string          `json:"file,omitempty"`
 	Exists bool            `json:"exists"` // the file
 	Rules  []policy.Ruling `json:"rules"`
+	// What the file says beside them. Of Credentials, the programs by API, without
+	// their arguments.
+	Models      policy.Models     `json:"models"`
+	Day         policy.DayBudget  `json:"day_budget"`
+	Credentials map[string]string `json:"credentials,omitempty"`
 	// Of a workflow: what its steps ask for. Later are those that ask for what
 	// only the run can tell.
 	Workflow string      `json:"workflow,omitempty"`
@@ -95,6 +101,13 @@ func (a *App) policyView(f runFlags, args []string) (policyView, *workflow.Workf
 	}
 	_, err = os.Stat(file)
 	v.File, v.Exists, v.Rules = file, !errors.Is(err, fs.ErrNotExist) && file != "", rules.Rulings()
+	v.Models, v.Day = rules.Models(), rules.DayBudget()
+	for api, c := range rules.Credentials() {
+		if v.Credentials == nil {
+			v.Credentials = map[string]string{}
+		}
+		v.Credentials[api] = c.Command[0]
+	}
 	if len(args) == 0 {
 		return v, nil, nil
 	}
@@ -150,6 +163,12 @@ func (p *prepared) asks(v *policyView) (err error) {
 			err = problem("%s: %w", at, wrong)
 			return
 		}
+		if c.step.IsAgent() {
+			demands = append(demands, c.runtimeDemands(v, at)...)
+		}
+		if w, unknown := workflow.DecodeWorkspace(c.step.Workspace, c.eval); unknown == nil {
+			demands = append(demands, policy.WorkspaceDemands(w)...)
+		}
 		for _, demand := range demands {
 			// A block of the workflow or a job is asked for once.
 			if key := (policyAsk{At: at, Rule: demand.Rule}); !told[key] {
@@ -159,6 +178,22 @@ func (p *prepared) asks(v *policyView) (err error) {
 		}
 	})
 	return err
+}
+
+// runtimeDemands are those of an agent's runtime; models that are not allowed are
+// added to v.
+func (c *stepCheck) runtimeDemands(v *policyView, at string) []policy.Demand {
+	r, err := workflow.DecodeRuntime(c.step.Runtime, c.eval)
+	if err != nil {
+		return nil // depends on the run, or is told by validate
+	}
+	cfg := steps.RuntimeConfig(r)
+	cfg.Model, cfg.FallbackModel = c.policy.Model(cfg.Model), c.policy.Model(cfg.FallbackModel)
+	var refused *policy.Refusal
+	if _, err := c.modelProblem(cfg); errors.As(err, &refused) {
+		v.Asks = append(v.Asks, policyAsk{At: at, What: refused.What, Rule: refused.Rule, Words: refused.Allow})
+	}
+	return policy.BaseURLDemands(cfg.BaseURL)
 }
 
 // placeOf is file:line:column of a step's docker: block, or of the step.
@@ -191,6 +226,21 @@ func (a *App) showPolicy(v policyView, workflow bool) error {
 			allowed, from = "no", "default"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", report.Clean(r.Rule), allowed, report.Clean(from))
+	}
+	said := func(name, value, otherwise string) {
+		from := v.File
+		if value == "" {
+			value, from = otherwise, "default"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", name, report.Clean(value), report.Clean(from))
+	}
+	said("models", strings.Join(v.Models.Allow, ", "), "any")
+	for _, alias := range sortedKeys(v.Models.Aliases) {
+		said("models: "+report.Clean(alias), v.Models.Aliases[alias], "")
+	}
+	said("day-budget", v.Day.String(), "no limit")
+	for _, api := range sortedKeys(v.Credentials) {
+		said("credentials: "+api, v.Credentials[api], "")
 	}
 	if err := t.Flush(); err != nil || !workflow {
 		return err

@@ -10,10 +10,10 @@ import (
 
 // DayBudget is what all runs of the user may spend in a day. Zero: no limit.
 type DayBudget struct {
-	MaxCostUSD  float64 `yaml:"max-cost-usd"`
-	MaxTokens   int64   `yaml:"max-tokens"`
-	MaxRequests int64   `yaml:"max-requests"`
-	MaxTurns    int64   `yaml:"max-turns"`
+	MaxCostUSD  float64 `yaml:"max-cost-usd" json:"max_cost_usd,omitempty"`
+	MaxTokens   int64   `yaml:"max-tokens" json:"max_tokens,omitempty"`
+	MaxRequests int64   `yaml:"max-requests" json:"max_requests,omitempty"`
+	MaxTurns    int64   `yaml:"max-turns" json:"max_turns,omitempty"`
 }
 
 func (b DayBudget) check() error {
@@ -27,9 +27,9 @@ func (b DayBudget) check() error {
 type Models struct {
 	// Allow are patterns of the names that may be asked for; * matches any
 	// characters but a slash. Empty: any.
-	Allow []string `yaml:"allow"`
+	Allow []string `yaml:"allow" json:"allow,omitempty"`
 	// Aliases are names for workflows to use in place of models' own.
-	Aliases map[string]string `yaml:"aliases"`
+	Aliases map[string]string `yaml:"aliases" json:"aliases,omitempty"`
 }
 
 func (m Models) check() error {
@@ -48,6 +48,9 @@ func (m Models) check() error {
 	}
 	return nil
 }
+
+// Models is what is said of models.
+func (p *Policy) Models() Models { return p.models }
 
 // Model is the model that a name of a workflow stands for.
 func (p *Policy) Model(name string) string {
@@ -68,6 +71,23 @@ func (p *Policy) PermitModel(model string) error {
 	}
 	return &Refusal{Rule: "models", What: fmt.Sprintf("model %q", model),
 		Allow: fmt.Sprintf("add it to models: {allow: [%s]} in %s", strings.Join(p.models.Allow, ", "), p.path)}
+}
+
+// String says the limits in words; "" where there are none.
+func (b DayBudget) String() string {
+	var parts []string
+	if b.MaxCostUSD > 0 {
+		parts = append(parts, fmt.Sprintf("$%.2f", b.MaxCostUSD))
+	}
+	for _, l := range []struct {
+		n    int64
+		what string
+	}{{b.MaxTokens, "tokens"}, {b.MaxRequests, "requests"}, {b.MaxTurns, "turns"}} {
+		if l.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", l.n, l.what))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // DayBudget is what all runs of the user may spend in a day.
