@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
 
 	"github.com/herd-runner/herd-runner/images"
 )
@@ -43,7 +45,7 @@ func (e engine) importImage(t *testing.T, name string, labels map[string]string)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if _, err := e.ImageRemove(ctx, name, image.RemoveOptions{}); err != nil {
+		if _, err := e.ImageRemove(ctx, name, image.RemoveOptions{}); err != nil && !client.IsErrNotFound(err) {
 			t.Errorf("remove %s: %v", name, err)
 		}
 	})
@@ -87,5 +89,64 @@ func TestAnImageWithoutTheEngine(t *testing.T) {
 	}
 	if !agent || !ours {
 		t.Errorf("%s and the image of this test should be in:\n%s", agentImage, list.stdout)
+	}
+}
+
+// FR-013: images that newer builds have replaced are removed when asked for, not
+// one that a kept box has, nor one with a name, nor another program's.
+func TestCleanImages(t *testing.T) {
+	m := newMachine(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const name = "herd-test/replaced:1"
+	made := map[string]string{}
+	build := func(what string, labels map[string]string) {
+		t.Helper()
+		labels["herd-test"] = what
+		m.engine.importImage(t, name, labels)
+		got, err := m.engine.ImageInspect(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[what] = got.ID
+	}
+	agent := func(more string) map[string]string {
+		return map[string]string{images.LabelEngines: "claude", images.LabelVersion + "claude": "0.0." + more}
+	}
+	build("unused", agent("1"))
+	build("used", agent("2"))
+	kept, err := m.engine.ContainerCreate(ctx, &container.Config{Image: made["used"], Cmd: []string{"x"}}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = m.engine.ContainerRemove(context.Background(), kept.ID, container.RemoveOptions{Force: true})
+		_, _ = m.engine.ImageRemove(context.Background(), made["used"], image.RemoveOptions{})
+	})
+	build("other", map[string]string{})
+	t.Cleanup(func() { _, _ = m.engine.ImageRemove(context.Background(), made["other"], image.RemoveOptions{}) })
+	build("named", agent("3"))
+
+	there := func(what string) bool {
+		_, err := m.engine.ImageInspect(ctx, made[what])
+		return err == nil
+	}
+	short := strings.TrimPrefix(made["unused"], "sha256:")[:12]
+	dir := newProject(t, nil)
+	if r := m.call(t, "clean", "-C", dir).wantCode(t, 0); strings.Contains(r.stdout, "image") {
+		t.Errorf("images without being asked: %s", r.stdout)
+	}
+	dry := m.call(t, "clean", "-C", dir, "--images", "--dry-run").wantCode(t, 0)
+	if !strings.Contains(dry.stdout, "would remove agent image "+short) || !strings.Contains(dry.stdout, "(claude 0.0.1), which a newer one replaced") || !there("unused") {
+		t.Errorf("dry run: %s", dry.stdout)
+	}
+	r := m.call(t, "clean", "-C", dir, "--images").wantCode(t, 0)
+	if !strings.Contains(r.stdout, "removed agent image "+short) || there("unused") {
+		t.Errorf("got %s", r.stdout)
+	}
+	for _, what := range []string{"used", "other", "named"} {
+		if !there(what) || strings.Contains(r.stdout, strings.TrimPrefix(made[what], "sha256:")[:12]) {
+			t.Errorf("the image %s was removed:\n%s", what, r.stdout)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/herd-runner/herd-runner/images"
 	"github.com/herd-runner/herd-runner/internal/journal"
 	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/sandbox/docker"
@@ -21,18 +22,19 @@ import (
 const cleanTime = 5 * time.Minute
 
 type cleanFlags struct {
-	dir, runs     string
-	boxes, dryRun bool
+	dir, runs             string
+	boxes, images, dryRun bool
 }
 
 func (a *App) cleanCommand() *cobra.Command {
 	var f cleanFlags
 	cmd := &cobra.Command{
-		Use:   "clean [--runs AGE] [--boxes]",
+		Use:   "clean [--runs AGE] [--boxes] [--images]",
 		Short: "Remove what killed runs have left, and what else is asked for",
 		Long: `Remove what killed runs have left: their boxes on the engine, and directories of
 kept boxes that no box has any more. --boxes also removes the kept boxes of the
-project, --runs its old records. Nothing of a run that goes on is touched, and
+project, --runs its old records, --images the agent images that newer builds have
+replaced and that no container has. Nothing of a run that goes on is touched, and
 nothing that herd-runner has not made.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,6 +47,7 @@ nothing that herd-runner has not made.`,
 	a.sandboxFlag(cmd)
 	cmd.Flags().StringVar(&f.runs, "runs", "", "also records of runs older than AGE: 30d, 12h")
 	cmd.Flags().BoolVar(&f.boxes, "boxes", false, "also the kept boxes of the project, with their HOME")
+	cmd.Flags().BoolVar(&f.images, "images", false, "also agent images of old versions, of all projects")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be removed; remove nothing")
 	return cmd
 }
@@ -125,10 +128,30 @@ func (c *cleaning) cleanBoxes(ctx context.Context) error {
 	for _, s := range sessions {
 		errs = append(errs, c.remove("directory "+s.Dir+" of a box that is gone", s.Bytes, s.Remove))
 	}
+	if c.flags.images {
+		errs = append(errs, c.cleanImages(ctx, backend))
+	}
 	guests, err := backend.OldGuests(ctx)
 	errs = append(errs, err)
 	for _, name := range guests {
 		errs = append(errs, c.remove("volume "+name+" of another version", 0, func() error { return backend.RemoveGuest(ctx, name) }))
+	}
+	return errors.Join(errs...)
+}
+
+// cleanImages removes the agent images whose name a newer build has.
+func (c *cleaning) cleanImages(ctx context.Context, backend *docker.Backend) error {
+	old, err := backend.OldImages(ctx, images.LabelEngines)
+	errs := []error{err}
+	for _, image := range old {
+		engines := listed(image).Engines
+		var parts []string
+		for _, name := range sortedKeys(engines) {
+			parts = append(parts, strings.TrimSpace(name+" "+engines[name]))
+		}
+		what := fmt.Sprintf("agent image %.12s of %s (%s), which a newer one replaced", strings.TrimPrefix(image.ID, "sha256:"), image.Created.UTC().Format(time.DateOnly), strings.Join(parts, ", "))
+		// Layers that it shares with others stay: less may come free.
+		errs = append(errs, c.remove(what, image.Size, func() error { return backend.RemoveImage(ctx, image.ID) }))
 	}
 	return errors.Join(errs...)
 }

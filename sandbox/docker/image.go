@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	imagetypes "github.com/docker/docker/api/types/image"
 
@@ -105,6 +106,40 @@ func (b *Backend) Images(ctx context.Context, label string) ([]Image, error) {
 	}
 	slices.SortFunc(list, func(x, y Image) int { return strings.Compare(x.Tags[0], y.Tags[0]) })
 	return list, nil
+}
+
+// OldImages lists the images with a label that have no name any more, because a
+// newer one took it, and that no container has: the oldest first.
+func (b *Backend) OldImages(ctx context.Context, label string) ([]Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got, err := b.api.ImageList(ctx, imagetypes.ListOptions{Filters: filters.NewArgs(filters.Arg("label", label), filters.Arg("dangling", "true"))})
+	if err != nil {
+		return nil, fail(sandbox.KindEngine, "list images", err)
+	}
+	var list []Image
+	for _, s := range got {
+		users, err := b.api.ContainerList(ctx, container.ListOptions{All: true, Limit: 1, Filters: filters.NewArgs(filters.Arg("ancestor", s.ID))})
+		if err != nil {
+			return nil, fail(sandbox.KindEngine, "list containers", err)
+		}
+		if len(users) == 0 {
+			list = append(list, Image{ID: s.ID, Labels: s.Labels, Size: s.Size, Created: time.Unix(s.Created, 0)})
+		}
+	}
+	slices.SortFunc(list, func(x, y Image) int { return x.Created.Compare(y.Created) })
+	return list, nil
+}
+
+// RemoveImage removes an image that OldImages has listed. One that is used by now
+// is left alone, with an error.
+func (b *Backend) RemoveImage(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := b.api.ImageRemove(ctx, id, imagetypes.RemoveOptions{PruneChildren: true}); err != nil && !errdefs.IsNotFound(err) {
+		return fail(sandbox.KindEngine, "remove image", err)
+	}
+	return nil
 }
 
 func (b *Backend) inspect(ctx context.Context, ref string) (image, bool, error) {
