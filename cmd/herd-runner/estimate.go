@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -11,7 +12,7 @@ import (
 )
 
 // estimate tells what earlier runs of the workflow took.
-func (a *App) estimate(dir string, w *workflow.Workflow, plan *workflow.Plan) error {
+func (a *App) estimate(dir string, w *workflow.Workflow, plan *workflow.Plan, asJSON bool) error {
 	project, err := filepath.Abs(dir)
 	if err != nil {
 		return problem("-C: %w", err)
@@ -31,7 +32,15 @@ func (a *App) estimate(dir string, w *workflow.Workflow, plan *workflow.Plan) er
 			}
 		}
 	}
-	if err := errors.Join(report.Estimate(a.Stdout, steps, runs, a.color(a.Stdout)), err); err != nil {
+	forecast := report.Foresee(steps, runs)
+	if asJSON {
+		enc := json.NewEncoder(a.Stdout)
+		enc.SetIndent("", "  ")
+		err = errors.Join(enc.Encode(forecast), err)
+	} else {
+		err = errors.Join(report.Estimate(a.Stdout, forecast, a.color(a.Stdout)), err)
+	}
+	if err != nil {
 		return infra(err)
 	}
 	return nil

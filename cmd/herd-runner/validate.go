@@ -69,11 +69,11 @@ func (a *App) graphCommand() *cobra.Command {
 		Short: "Show the DAG that a workflow resolves to",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if format != "text" && format != "mermaid" && format != "dot" {
+			switch {
+			case estimate && format != "text" && format != "json":
+				return problem("--format %q: expected text or json with --estimate", format)
+			case !estimate && format != "text" && format != "mermaid" && format != "dot":
 				return problem("--format %q: expected text, mermaid or dot", format)
-			}
-			if estimate && format != "text" {
-				return problem("--estimate is a table: leave --format %s out", format)
 			}
 			w, problems, err := readWorkflow(dir, args[0])
 			if err != nil {
@@ -87,7 +87,7 @@ func (a *App) graphCommand() *cobra.Command {
 				return a.show(w, problems)
 			}
 			if estimate {
-				return a.estimate(dir, w, plan)
+				return a.estimate(dir, w, plan, format == "json")
 			}
 			if err := workflow.Graph(a.Stdout, plan, format); err != nil || format != "text" {
 				return err
@@ -96,7 +96,7 @@ func (a *App) graphCommand() *cobra.Command {
 		},
 	}
 	dirFlag(cmd, &dir)
-	cmd.Flags().StringVar(&format, "format", "text", "text, mermaid or dot")
+	cmd.Flags().StringVar(&format, "format", "text", "text, mermaid or dot; with --estimate text or json")
 	cmd.Flags().StringVarP(&job, "job", "j", "", "only this job and what it needs")
 	cmd.Flags().BoolVar(&estimate, "estimate", false, "what time, tokens and money its steps took in earlier runs")
 	return cmd

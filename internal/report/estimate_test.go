@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func TestEstimate(t *testing.T) {
 		earlier(journal.Success, "", took("fix (a)", "mend", journal.Success, time.Millisecond, 1, 0.0001, true)),
 	}
 	var b strings.Builder
-	if err := Estimate(&b, steps, runs, false); err != nil {
+	if err := Estimate(&b, Foresee(steps, runs), false); err != nil {
 		t.Fatal(err)
 	}
 	want := `JOB               STEP  N       TIME   MOST  TOKENS   MOST     COST     MOST
@@ -60,7 +61,21 @@ TIME, TOKENS and COST are medians of N earlier executions in 3 runs, 1 replay le
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
 	}
 	b.Reset()
-	if err := Estimate(&b, steps, runs[3:], false); err != nil || !strings.HasPrefix(b.String(), "nothing is known of this workflow yet") {
+	if err := Estimate(&b, Foresee(steps, runs[3:]), false); err != nil || !strings.HasPrefix(b.String(), "nothing is known of this workflow yet") {
 		t.Errorf("%v %s", err, b.String())
+	}
+
+	// The same for programs.
+	data, err := json.Marshal(Foresee(steps[:2], runs))
+	wantJSON := `{"runs":3,"replays_left_out":1,"steps":[` +
+		`{"job":"fix","step":"mend","executions":3,"duration_ms":{"median":20000,"most":90000},"tokens":{"median":3000,"most":9000},"cost_usd":{"median":0.3,"most":0.9},"cost_known":true},` +
+		`{"job":"fix","step":"test","executions":1,"duration_ms":{"median":1000,"most":1000},"cost_known":true},` +
+		`{"job":"call / b","step":"ask","executions":1,"duration_ms":{"median":1000,"most":1000},"tokens":{"median":10,"most":10},"cost_usd":{"median":0,"most":0},"cost_known":false}],` +
+		`"run":{"executions":1,"duration_ms":{"median":60000,"most":60000},"tokens":{"median":4000,"most":4000},"cost_usd":{"median":0.4,"most":0.4},"cost_known":true}}`
+	if string(data) != wantJSON || err != nil {
+		t.Errorf("got:\n%s %v\nwant:\n%s", data, err, wantJSON)
+	}
+	if data, err := json.Marshal(Foresee(steps[:1], nil)); err != nil || string(data) != `{"runs":0,"replays_left_out":0,"steps":[{"job":"fix","step":"mend"}],"run":null}` {
+		t.Errorf("%s %v", data, err)
 	}
 }
