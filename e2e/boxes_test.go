@@ -1,10 +1,16 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -111,6 +117,81 @@ jobs:
 		t.Errorf("left: %v", entries)
 	}
 	m.wantNothingLeft(t, dir)
+}
+
+// With a terminal on both sides the command has one too: with its size, its keys
+// one by one, and its exit code; and the person's own is as it was afterwards.
+func TestBoxExecWithATerminal(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Fatalf("%v; install bsdutils (or util-linux)", err)
+	}
+	m := newMachine(t)
+	dir := newProject(t, nil)
+	m.run(t, dir, "on: workflow_dispatch\njobs: {a: {steps: [{id: s, run: 'echo kept >$HOME/mark', docker: {network: none, memory: 128m, ephemeral: false}}]}}\n").wantCode(t, 0)
+	box := m.boxList(t)[0].ID[:12]
+	const inside = `test -t 0 && test -t 1 && test -t 2 && echo "a terminal, $TERM"; cat "$HOME/mark"
+for i in $(seq 100); do test "$(stty size)" = "33 101" && break; sleep 0.1; done; echo "size $(stty size)"
+stty -icanon -echo min 1; echo ready; key=$(dd bs=1 count=1 2>/dev/null); echo "key $key"; exit 5`
+	ctx, cancel := context.WithTimeout(t.Context(), eventTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "script", "-qec", "stty rows 33 cols 101; before=$(stty -g); "+built(t).herd+" box exec "+box+" -- sh -c \"$INSIDE\"; code=$?; test \"$before\" = \"$(stty -g)\" && echo as before; exit $code", "/dev/null")
+	cmd.Env = append(slices.Clone(m.env), "INSIDE="+inside, "TERM=xterm-test", "SHELL=/bin/sh")
+	keys, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := &awaited{text: "ready", found: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-said.found:
+	case <-ctx.Done():
+		t.Fatalf("the command does not begin:\n%s", said.all())
+	}
+	if _, err := io.WriteString(keys, "q"); err != nil { // no line end: nobody waits for one
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 5 {
+		t.Errorf("%v, want exit code 5", err)
+	}
+	for _, want := range []string{"a terminal, xterm-test", "kept", "size 33 101", "key q", "as before"} {
+		if !strings.Contains(said.all(), want) {
+			t.Errorf("no %q in:\n%s", want, said.all())
+		}
+	}
+	m.call(t, "box", "rm", "--all").wantCode(t, 0)
+	m.wantNothingLeft(t, dir)
+}
+
+// awaited closes found once text was written to it.
+type awaited struct {
+	text  string
+	found chan struct{}
+
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (a *awaited) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := strings.Contains(a.buf.String(), a.text)
+	a.buf.Write(p)
+	if !before && strings.Contains(a.buf.String(), a.text) {
+		close(a.found)
+	}
+	return len(p), nil
+}
+
+func (a *awaited) all() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.buf.String()
 }
 
 // A reused box has its HOME and files from run to run, also after its runner was

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/client"
 
 	"github.com/herd-runner/herd-runner/images"
 )
@@ -45,7 +45,7 @@ func (e engine) importImage(t *testing.T, name string, labels map[string]string)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if _, err := e.ImageRemove(ctx, name, image.RemoveOptions{}); err != nil && !client.IsErrNotFound(err) {
+		if _, err := e.ImageRemove(ctx, name, image.RemoveOptions{}); err != nil && !errdefs.IsNotFound(err) {
 			t.Errorf("remove %s: %v", name, err)
 		}
 	})
