@@ -118,7 +118,7 @@ func TestEveryEnginesEndings(t *testing.T) {
 		{engine: "gemini", name: "outage", play: "fail=503", cause: event.CauseInfrastructure, message: "503"},
 		{engine: "codex", name: "cut off", play: "fail=truncated", cause: event.CauseInfrastructure},
 		{engine: "gemini", name: "empty", play: "fail=empty", cause: event.CauseInfrastructure},
-		{engine: "opencode", name: "empty", play: "fail=empty", cause: event.CauseNoResult, message: "50 requests in a row", hint: "model"},
+		{engine: "opencode", name: "empty", play: "fail=empty", runtime: "max-unanswered: 5", cause: event.CauseNoResult, message: "5 requests in a row", hint: "model"},
 
 		{engine: "codex", name: "declines", play: "do=text,stop=content_filter", cause: event.CauseRefused, hint: "prompt"},
 		{engine: "gemini", name: "declines", play: "do=text,stop=SAFETY", cause: event.CauseRefused, hint: "prompt"},

@@ -131,6 +131,7 @@ type Config struct {
 	MaxTurns           int     // 0: no limit
 	MaxCostUSD         float64 // 0: no limit; the gateway enforces it
 	MaxTokens          int64   // 0: no limit; the gateway enforces it
+	MaxUnanswered      int     // 0: the gateway's default, which enforces it
 	SystemPrompt       string
 	AppendSystemPrompt string
 	AllowedTools       []string

@@ -175,7 +175,7 @@ func refusedByGateway(g GatewayView) (Result, bool) {
 		r.RetryAt = g.RetryAt
 		return r, true
 	case "no_progress":
-		return fail(event.CauseNoResult, "its model gives empty answers: try another model, or the step again")
+		return fail(event.CauseNoResult, "its model gives empty answers: try another model, or the step again; runtime.max-unanswered is how many are borne")
 	case "budget_book":
 		return fail(event.CauseInfrastructure, "the day's budget is kept in ~/.local/state/herd-runner/budget: see that it can be written")
 	case "auth":

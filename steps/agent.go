@@ -355,7 +355,7 @@ func (s *stepRun) runtimeConfig() (runtimes.Config, time.Duration, error) {
 func RuntimeConfig(r workflow.Runtime) runtimes.Config {
 	return runtimes.Config{
 		Type: r.Type, Engine: r.Engine, Model: r.Model, FallbackModel: r.FallbackModel,
-		MaxTurns: r.MaxTurns, MaxCostUSD: r.MaxCostUSD, MaxTokens: r.MaxTokens,
+		MaxTurns: r.MaxTurns, MaxCostUSD: r.MaxCostUSD, MaxTokens: r.MaxTokens, MaxUnanswered: r.MaxUnanswered,
 		SystemPrompt: r.SystemPrompt, AppendSystemPrompt: r.AppendSystemPrompt,
 		AllowedTools: r.AllowedTools, DeniedTools: r.DeniedTools, PermissionMode: r.PermissionMode,
 		MCPServers: r.MCPServers, OutputSchema: r.OutputSchema, Env: r.Env, Args: r.Args, BaseURL: r.BaseURL,

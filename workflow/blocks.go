@@ -69,6 +69,7 @@ type Runtime struct {
 	MaxTurns                           int
 	MaxCostUSD                         float64
 	MaxTokens                          int64
+	MaxUnanswered                      int     // 0: the gateway's default
 	StallMinutes                       float64 // 0: the executor's default
 	SystemPrompt, AppendSystemPrompt   string
 	AllowedTools, DeniedTools          []string

@@ -51,6 +51,8 @@ func (d *decoder) runtime(v *Value) Runtime {
 			out.MaxCostUSD = d.number(key, v, minCostUSD, maxCostUSD)
 		case "max-tokens":
 			out.MaxTokens = d.whole(key, v, 1, math.MaxInt32)
+		case "max-unanswered":
+			out.MaxUnanswered = int(d.whole(key, v, 1, 10_000))
 		case "stall-minutes":
 			out.StallMinutes = d.number(key, v, 0.01, 360)
 		case "system-prompt":

@@ -34,6 +34,7 @@ func boxBlocks() []block {
 			rt("max-turns", number(), "20", "Answers of the model, at most."),
 			rt("max-cost-usd", number(), "1.5", "Budget of one attempt in US dollars, kept by the gateway."),
 			rt("max-tokens", number(), "200000", "Budget of one attempt in tokens, kept by the gateway."),
+			rt("max-unanswered", number(), "100", "Requests to the model in a row that bring no answer, after which the gateway ends the agent; 50 where it is not said."),
 			rt("stall-minutes", number(), "30", "Minutes without output, model traffic and a file written in HOME after which it is ended as `stalled`; 10 where it is not said. Fractions work."),
 			rt("system-prompt", text(), "You review.", "In place of the runtime's own."),
 			rt("append-system-prompt", text(), "Be brief.", "Behind the runtime's own."),

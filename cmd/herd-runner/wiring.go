@@ -271,7 +271,7 @@ func (p *prepared) openModel(run steps.AgentRun) (steps.ModelSession, func() err
 	}
 	s, err := p.gateway.Open(gateway.SessionOptions{
 		Lane:    gateway.Lane{Job: run.Job, Step: run.Step, Attempt: run.Attempt},
-		Limits:  gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens, Budgets: budgets(run.Budgets)},
+		Limits:  gateway.Limits{CostUSD: run.Config.MaxCostUSD, Tokens: run.Config.MaxTokens, Unanswered: run.Config.MaxUnanswered, Budgets: budgets(run.Budgets)},
 		APIs:    run.APIs,
 		BaseURL: run.Config.BaseURL,
 		Emit:    run.Emit,

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,7 +20,7 @@ const (
 )
 
 // maxFruitless is how many requests in a row a session may make without an
-// answer: some CLIs ask for ever where a stream is empty. The most patient one
+// answer where its limits do not say: some CLIs ask for ever where a stream is empty. The most patient one
 // asks thirty times where the API fails.
 const maxFruitless = 50
 
@@ -153,7 +154,7 @@ func (s *Session) limitedBy(such func(limit Amounts) bool) string {
 func (s *Session) checkProgress() *refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fruitless < maxFruitless {
+	if s.fruitless < cmp.Or(s.limits.Unanswered, maxFruitless) {
 		return nil
 	}
 	return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", reason: "no_progress",

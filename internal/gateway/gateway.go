@@ -29,6 +29,8 @@ type Limits struct {
 	CostUSD  float64 // refuses models without a known price
 	Tokens   int64   // of all kinds, cached ones too
 	Requests int64   // to the model; counting tokens is free
+	// Unanswered is how many requests in a row may bring no answer; 0: 50.
+	Unanswered int
 	// Budgets are those the session shares with others, nearest first.
 	Budgets []Budget
 	Models  []string // allowed; empty: any

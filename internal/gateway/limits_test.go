@@ -211,6 +211,13 @@ func TestEndlessLoopsEnd(t *testing.T) {
 	if v := b.View(); got.status != 400 || v.LastReason != "no_progress" || !strings.Contains(v.Error, "50 requests in a row without an answer of the model (the last one: HTTP 200 with nothing in it)") {
 		t.Errorf("%+v %+v", got, v)
 	}
+	b = openBox(t, newGateway(t, Options{Upstreams: at(up.URL + "/s/fail=empty/r")}), lane("a"), Limits{Unanswered: 2})
+	for n, want := range []int{200, 200, 400} {
+		if got := b.post(hello("x")); got.status != want {
+			t.Errorf("request %d of 2 allowed: %+v", n+1, got)
+		}
+		b.journal(n + 1)
+	}
 	// Where the API fails, that is the cause.
 	b = openBox(t, newGateway(t, Options{Upstreams: at(up.URL + "/s/fail=500/r")}), lane("a"), Limits{})
 	for range maxFruitless + 1 {
