@@ -81,8 +81,9 @@ type Description struct {
 	// NamesSessions says that the agent names its new sessions itself:
 	// Task.SessionID then names the task's own files only.
 	NamesSessions bool
-	// SessionState is what makes up the agent's sessions: files and directories,
-	// by their paths below HOME. Put into another HOME they can be gone on with
+	// SessionState is what makes up the agent's sessions, and nothing that it would
+	// run or obey: patterns, as for path.Match, of files and directories below
+	// HOME. Put into another HOME they can be gone on with
 	// there, by runtimes that have the same. Empty: they can not.
 	SessionState []string
 	// NoLogin says, for the person, why the agent can not have the login of its

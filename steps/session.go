@@ -14,11 +14,11 @@ import (
 // Sessions keeps the conversations of agent steps that others go on with. Safe
 // for concurrent use.
 type Sessions interface {
-	// Save keeps what lies at paths below home, a directory of this machine that
+	// Save keeps what the patterns paths name below home, a directory of this machine that
 	// nothing uses any more, as the session of a step. Where it is passing it is
 	// not kept longer than the run. found is false where nothing lies there.
 	Save(leg, step, home string, paths []string, passing bool) (found bool, err error)
-	// Load puts a saved session into home, in place of what lies at paths.
+	// Load puts a saved session into home, in place of what they name there.
 	Load(leg, step, home string, paths []string) error
 }
 

@@ -12,11 +12,12 @@ import (
 // maxSession bounds the files of a session, in bytes.
 const maxSession = 2 << 30
 
-// CopySession copies the files and directories that lie at paths below from, in
-// place of what lies at paths below to. Who owns to owns the copies. Agents write
-// to both: nothing leads out of either, links and what else is no regular file
-// are left out. found is false where nothing lies at any of the paths.
-func CopySession(from, to string, paths []string) (found bool, err error) {
+// CopySession copies what the patterns, below from, name, in place of what they
+// name below to: files, and directories with all in them. A pattern is names
+// separated by "/", each as for path.Match. Who owns to owns the copies. Agents
+// write to both: nothing leads out of either, links and what else is no regular
+// file are left out. found is false where there is nothing.
+func CopySession(from, to string, patterns []string) (found bool, err error) {
 	src, err := os.OpenRoot(from)
 	if err != nil {
 		return false, err
@@ -36,35 +37,59 @@ func CopySession(from, to string, paths []string) (found bool, err error) {
 		return false, errors.New("this system does not tell who owns a directory")
 	}
 	c := sessionCopy{dst: dst, uid: int(owner.Uid), gid: int(owner.Gid), left: maxSession}
-	for _, p := range paths {
-		if err := dst.RemoveAll(p); err != nil {
-			return false, err
-		}
-		switch st, err := src.Lstat(p); {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
-			return false, err
-		case !st.IsDir():
-			continue
-		}
-		found = true
-		if err := c.parents(p); err != nil {
-			return false, err
-		}
-		below, err := src.OpenRoot(p)
+	for _, pattern := range patterns {
+		old, err := fs.Glob(dst.FS(), pattern)
 		if err != nil {
 			return false, err
 		}
-		err = walk(below, func(dir *os.Root, name, base string, st fs.FileInfo) (bool, error) {
-			return st.IsDir(), c.take(dir, base, path.Join(p, name), st)
-		})
-		_ = below.Close()
+		for _, name := range old {
+			if err := dst.RemoveAll(name); err != nil {
+				return false, err
+			}
+		}
+		names, err := fs.Glob(src.FS(), pattern)
 		if err != nil {
 			return false, err
+		}
+		for _, name := range names {
+			taken, err := c.tree(src, name)
+			if err != nil {
+				return false, err
+			}
+			found = found || taken
 		}
 	}
 	return found, nil
+}
+
+// tree copies what lies at p; false where it is left out.
+func (c *sessionCopy) tree(src *os.Root, p string) (bool, error) {
+	st, err := src.Lstat(p)
+	if err != nil {
+		return false, err
+	}
+	if !st.IsDir() && !st.Mode().IsRegular() {
+		return false, nil
+	}
+	if err := c.parents(path.Dir(p)); err != nil {
+		return false, err
+	}
+	above, err := src.OpenRoot(path.Dir(p))
+	if err != nil {
+		return false, err
+	}
+	defer above.Close()
+	if err := c.take(above, path.Base(p), p, st); err != nil || !st.IsDir() {
+		return true, err
+	}
+	below, err := above.OpenRoot(path.Base(p))
+	if err != nil {
+		return false, err
+	}
+	defer below.Close()
+	return true, walk(below, func(dir *os.Root, name, base string, st fs.FileInfo) (bool, error) {
+		return st.IsDir(), c.take(dir, base, path.Join(p, name), st)
+	})
 }
 
 type sessionCopy struct {
@@ -75,10 +100,11 @@ type sessionCopy struct {
 
 // parents makes p and the directories above it.
 func (c *sessionCopy) parents(p string) error {
-	if up := path.Dir(p); up != "." {
-		if err := c.parents(up); err != nil {
-			return err
-		}
+	if p == "." {
+		return nil
+	}
+	if err := c.parents(path.Dir(p)); err != nil {
+		return err
 	}
 	if err := c.dst.Mkdir(p, 0o700); errors.Is(err, fs.ErrExist) {
 		return nil

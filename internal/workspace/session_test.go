@@ -61,6 +61,16 @@ func TestCopySession(t *testing.T) {
 	if diff := cmp.Diff(want, contents(t, to)); diff != "" {
 		t.Error(diff)
 	}
+	put(t, "db", from, ".agent/share/a.db")
+	put(t, "wal", from, ".agent/share/a.db-wal")
+	put(t, "plugin", from, ".agent/share/plugin.js")
+	if found, err := CopySession(from, to, []string{".agent/share/a.db*"}); err != nil || !found {
+		t.Fatal(found, err)
+	}
+	want[".agent/share/a.db"], want[".agent/share/a.db-wal"] = "db", "wal"
+	if diff := cmp.Diff(want, contents(t, to)); diff != "" {
+		t.Error(diff)
+	}
 	if found, err := CopySession(from, to, []string{".other"}); err != nil || found {
 		t.Errorf("found %t, %v", found, err)
 	}

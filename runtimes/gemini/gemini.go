@@ -35,7 +35,7 @@ func (Runtime) Describe() runtimes.Description {
 			runtimes.FeatureSystemPrompt,
 			runtimes.FeaturePermission,
 		},
-		SessionState: []string{path.Join(ConfigHome(""), ".gemini/tmp")},
+		SessionState: []string{path.Join(ConfigHome(""), ".gemini/tmp/*/chats"), path.Join(ConfigHome(""), ".gemini/tmp/*/.project_root")},
 		NoLogin:      "its login lives for an hour and is renewed with a token that never enters a box: set GEMINI_API_KEY and use auth: env",
 	}
 }

@@ -40,7 +40,7 @@ func (Runtime) Describe() runtimes.Description {
 		NoLogin:       "its logins are of many vendors, and the runner knows none of their files: set the key of the vendor and use auth: env",
 		Sessions:      "ses_[0-9A-Za-z]{10,60}",
 		NamesSessions: true,
-		SessionState:  []string{path.Join(stateDir(""), "share")},
+		SessionState:  []string{path.Join(stateDir(""), "share/opencode/opencode.db*")},
 	}
 }
 

@@ -20,6 +20,9 @@ func sessionFiles(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 		t.Errorf("sessions can be resumed: %t; they are made of %q", rt.Describe().Has(runtimes.FeatureResume), state)
 	}
 	for _, p := range state {
+		if _, err := path.Match(p, "x"); err != nil {
+			t.Errorf("%q: %v", p, err)
+		}
 		if !filepath.IsLocal(p) || path.Clean(p) != p || p == "." {
 			t.Errorf("%q is no path below HOME", p)
 		}
