@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -140,6 +141,42 @@ func packages(t *testing.T) (port, ca string) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server.URL[strings.LastIndexByte(server.URL, ':')+1:], string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
+}
+
+// The example of docs/network.md, with a page of this machine.
+func TestExampleAllowList(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	host := hostAddress(t, m.engine)
+	listener, err := net.Listen("tcp", host+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "v0.1.0") })}}
+	server.Start()
+	t.Cleanup(server.Close)
+	dir := newProject(t, nil)
+	example, err := filepath.Abs("../examples/workflows/allow-list.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	r := m.call(t, "run", "--json", "-C", dir, example, "-i", "host="+address, "-i", "page=http://"+address+"/list", "--allow", "network-private:"+host).wantCode(t, 0)
+	for step, want := range map[string]string{
+		"listed": "fetched 7 bytes\n", "others": "https://example.com/ is refused\nhttp://169.254.169.254/latest/ is refused\n",
+		"sealed": "without a list there is not even a proxy: ''\n",
+	} {
+		if got := r.output("fetch", step); got != want {
+			t.Errorf("%s: %q, want %q", step, got, want)
+		}
+	}
+	told := m.call(t, "egress", "-C", dir).wantCode(t, 0).stdout
+	for _, want := range []string{address, "example.com:443", "169.254.169.254:80", "refused: not listed"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("egress does not tell %q:\n%s", want, told)
+		}
+	}
+	m.wantNothingLeft(t, dir)
 }
 
 // THREATS 5, 6: the programs that people fetch packages with find the proxy by
