@@ -169,7 +169,7 @@ func onlyProxyAnswers(output string) string {
 	var out []string
 	for line := range strings.Lines(output) {
 		switch name, ok := strings.CutPrefix(strings.TrimSpace(line), "OUT: "); {
-		case !ok, name == "outside-address", name == "outside-decimal", name == "outside-ipv6", name == "metadata":
+		case !ok, name == "outside-address", name == "outside-decimal", name == "outside-hex", name == "outside-octal", name == "outside-ipv6", name == "metadata":
 		default:
 			out = append(out, name)
 		}

@@ -17,14 +17,18 @@ const probes = `
           try() { name=$1; shift; if timeout 5 "$@" >/dev/null 2>&1; then echo "OUT: $name"; else echo "closed: $name"; fi; }
           try host-gateway     curl -sf -m 4 "http://$HOST_ADDR/"
           try host-noproxy     curl -sf -m 4 --noproxy '*' "http://$HOST_ADDR/"
+          try host-no-proxy-all env NO_PROXY='*' no_proxy='*' curl -sf -m 4 "http://$HOST_ADDR/"
           try raw-tcp          bash -c "exec 3<>/dev/tcp/${HOST_ADDR%:*}/${HOST_ADDR#*:}"
           try outside-address  curl -s -m 4 http://192.0.2.1/
           try outside-decimal  curl -s -m 4 http://3221225985/
+          try outside-hex      curl -s -m 4 http://0xC0000201/
+          try outside-octal    curl -s -m 4 http://0300.0.2.1/
           try outside-ipv6     curl -s -m 4 -g 'http://[2001:db8::1]/'
           try metadata         curl -s -m 4 http://169.254.169.254/
           try engine-by-tcp    bash -c 'exec 3<>/dev/tcp/172.17.0.1/2375'
           try dns              getent hosts example.com
           try dns-direct       bash -c 'exec 3<>/dev/tcp/192.0.2.53/53'
+          try dns-udp          bash -c 'exec 3<>/dev/udp/192.0.2.53/53 && echo x >&3'
           try udp              bash -c 'exec 3<>/dev/udp/192.0.2.1/443 && echo x >&3'
           try icmp             perl -MSocket -e 'socket(my $s, PF_INET, SOCK_DGRAM, 1) or socket($s, PF_INET, SOCK_RAW, 1) or exit 1; send($s, pack("C2n3", 8, 0, 0, 1, 1), 0, sockaddr_in(0, inet_aton($ARGV[0]))) or exit 1' "${HOST_ADDR%:*}"
           try engine-socket    test -e /var/run/docker.sock

@@ -51,6 +51,8 @@ type disk struct {
 	room    func(dir string) (room, error)
 	tell    func(warning string)
 
+	looking sync.Mutex // one watch may end while the next begins
+
 	mu     sync.Mutex
 	users  map[*diskUser]bool
 	done   chan struct{}        // closed when nobody is left
@@ -92,7 +94,7 @@ func (d *disk) use(dirs []string, end func(*diskFull)) (leave func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.users[u] = true
-	if len(d.users) == 1 {
+	if d.done == nil {
 		d.done = make(chan struct{})
 		go d.watch(d.done)
 	}
@@ -121,6 +123,8 @@ func (d *disk) watch(done <-chan struct{}) {
 
 // look blames whoever wrote the most to a file system that is nearly full.
 func (d *disk) look() {
+	d.looking.Lock()
+	defer d.looking.Unlock()
 	d.mu.Lock()
 	users := make([]*diskUser, 0, len(d.users))
 	for u := range d.users {
