@@ -18,6 +18,10 @@ import (
 	"github.com/herd-runner/herd-runner/sandbox/docker"
 )
 
+// runtimeEnv names the OCI runtime of the tests' boxes where it is not the
+// engine's own choice.
+const runtimeEnv = "HERD_TEST_OCI_RUNTIME"
+
 const testImage = enginetest.Busybox
 
 // machine is what the tests of this package share: an engine, a small image
@@ -114,7 +118,7 @@ func testSpec(t testing.TB) sandbox.Spec {
 		}
 	}
 	return sandbox.Spec{
-		Run: "run1", Job: "job", Step: "step", Image: testImage, Network: sandbox.Network{Mode: "none"},
+		Run: "run1", Job: "job", Step: "step", Image: testImage, Network: sandbox.Network{Mode: "none"}, OCIRuntime: os.Getenv(runtimeEnv),
 		User: "1000:1000", Workdir: "/work/ws", Temp: "/work/temp", Home: "/work/temp",
 		Mounts: []sandbox.Mount{{Source: dir, Target: "/work"}},
 	}

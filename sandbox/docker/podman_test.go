@@ -33,7 +33,7 @@ func with(t *testing.T, address string, which ...string) {
 	passed, told := 0, ""
 	for line := range strings.Lines(string(out)) {
 		passed += strings.Count(line, "--- PASS")
-		if strings.Contains(line, "--- SKIP") || err != nil {
+		if strings.Contains(line, "--- SKIP") || strings.Contains(line, "sandboxtest.go") || err != nil {
 			told += line
 		}
 	}
