@@ -21,11 +21,8 @@ const (
 // server-sent event of the answer; alive is called for each line. An answer
 // that is no success is what fail makes of it. The data is good until event
 // returns.
-//
-// OpenAI and Gemini are asked so, and not through their SDKs: of their APIs this
-// is the one request that the loop needs, and linked in, openai-go v3 adds 29 MB
-// to a binary of 29 MB and google.golang.org/genai (with gRPC and the cloud's
-// logins) 11 MB, in every box.
+// OpenAI and Gemini are asked so, and not through their SDKs: CONTRIBUTING.md
+// has the numbers.
 func postEvents(ctx context.Context, address string, header http.Header, body any, fail func(status int, header http.Header, data []byte) *apiFailure, alive func(), event func(data []byte) error) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {

@@ -197,6 +197,11 @@ func TestOpenAIStreams(t *testing.T) {
 			t.Errorf("%s: %+v", name, r.result)
 		}
 	}
+	spare := `{"choices":[{"index":0,"delta":{"content":"no error"},"finish_reason":null}],"error":null}
+{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"error":null}`
+	if r := drive(t, streams(t, spare), sdk.Request{Engine: sdk.OpenAI}); r.result.Text != "no error" {
+		t.Errorf("an endpoint that says it has no error: %+v", r.result)
+	}
 	cut := `{"choices":[{"index":0,"delta":{"content":"part one, "},"finish_reason":"length"}]}`
 	if r := drive(t, streams(t, cut, done), sdk.Request{Engine: sdk.OpenAI}); r.result.Text != "part one, done" {
 		t.Errorf("cut: %+v", r.result)
