@@ -117,7 +117,7 @@ func (c *chooser) against(step *workflow.Step, rt runtimes.Runtime, cfg runtimes
 
 // noneFits is the problem of a step that no runtime fits.
 func noneFits(step *workflow.Step, choice runtimes.Choice) workflow.Problem {
-	p := problemAt(step, step.Runtime.Get("type"), errors.New("`runtime: auto` finds no runtime that fits this step"), strings.Join(choice.Passed, "; "))
+	p := problemAt(step, step.Runtime.Get("type"), errors.New("`runtime: auto` finds no runtime that fits this step"), strings.Join(choice.Passed, "; ")+"; `herd-runner doctor` tells of credentials, `herd-runner runtimes` what each can do")
 	p.Rule = "auto"
 	return p
 }
@@ -289,7 +289,8 @@ func (m *machine) against(step *workflow.Step, rt runtimes.Runtime, cfg runtimes
 			return "the cassette has no answers of " + d.API + " for it"
 		}
 	} else if problem := m.credential(d.API).Problem; problem != "" {
-		return problem
+		what, _, _ := strings.Cut(problem, ";") // `doctor` says what to do about it
+		return what
 	}
 	box, err := workflow.DecodeDocker(step.Docker, (&stepCheck{prepared: m.prepared, step: step}).eval)
 	if err != nil {
