@@ -1,10 +1,15 @@
 package gateway
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // BenchmarkFirstByte compares the time to the first byte of an answer with and
@@ -51,4 +56,66 @@ func BenchmarkMeter(b *testing.B) {
 	for b.Loop() {
 		m.write(event)
 	}
+}
+
+// 100 streams at once, each of a thousand events, pass in little memory: that of
+// the agents' side and of the API's is counted too. PERFORMANCE: < 200 MB.
+func TestAHundredStreamsTakeLittleMemory(t *testing.T) {
+	const streams, events = 100, 1000
+	piece := speeches()[0].text("some words of a model")
+	begun, all := make(chan struct{}, streams), make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range events {
+			_, _ = io.WriteString(w, piece)
+			w.(http.Flusher).Flush()
+			if i == 0 {
+				begun <- struct{}{}
+				<-all // each goes on when every one has begun
+			}
+		}
+	})
+	g := newGateway(t, Options{Upstreams: at(up.URL)})
+	var wg sync.WaitGroup
+	var passed atomic.Int64
+	for i := range streams {
+		b := openBox(t, g, lane(fmt.Sprint(i)), Limits{})
+		wg.Go(func() {
+			resp, err := client().Do(b.request("POST", "/v1/messages", hello("x")))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			n, err := io.Copy(io.Discard, resp.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			passed.Add(n)
+			_ = resp.Body.Close()
+		})
+	}
+	for range streams {
+		<-begun
+	}
+	close(all)
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	peak := uint64(0)
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		case <-time.After(20 * time.Millisecond):
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		peak = max(peak, m.HeapInuse+m.StackInuse)
+	}
+	if want := int64(streams * events * len(piece)); passed.Load() != want {
+		t.Errorf("%d bytes passed of %d", passed.Load(), want)
+	}
+	if peak > 200<<20 {
+		t.Errorf("%d MiB", peak>>20)
+	}
+	t.Logf("%d MiB for %d streams and %d MB", peak>>20, streams, passed.Load()/1_000_000)
 }

@@ -3,6 +3,7 @@ package opencode
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
@@ -23,9 +24,9 @@ type decoder struct {
 	describe runtimes.Description
 
 	sessionID string
-	message   string // the message that text belongs to
-	text      string // the last message's text
-	did       bool   // it said or did anything
+	message   string          // the message that text belongs to
+	text      strings.Builder // the last message's text
+	did       bool            // it said or did anything
 	turns     int
 	reason    string // why the last step ended; "" while one is under way
 	failure   *failure
@@ -109,7 +110,7 @@ func (d *decoder) record(typ string, raw, failed []byte) []event.Message {
 	case "step_finish":
 		d.turns++
 		if d.reason = p.reason; d.ended() {
-			return one(event.Message{Kind: event.MessageResult, Text: d.text, SessionID: d.sessionID})
+			return one(event.Message{Kind: event.MessageResult, Text: d.text.String(), SessionID: d.sessionID})
 		}
 	}
 	return nil
@@ -130,11 +131,15 @@ func (d *decoder) said(p part) []event.Message {
 		return nil
 	}
 	d.did = true
-	if p.message != "" && p.message == d.message {
-		d.text += "\n" + p.text
+	more := p.text
+	if p.message == "" || p.message != d.message {
+		d.message = p.message
+		d.text.Reset()
 	} else {
-		d.message, d.text = p.message, p.text
+		more = "\n" + more
 	}
+	room := runtimes.MaxLine - d.text.Len()
+	d.text.WriteString(more[:min(len(more), room)])
 	return one(event.Message{Kind: event.MessageText, Text: p.text})
 }
 

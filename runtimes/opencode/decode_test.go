@@ -153,6 +153,21 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// THREATS 18: an answer in ever more pieces of one message takes neither memory
+// without end nor time that grows with what came before.
+func TestAnAnswerWithoutEndIsBounded(t *testing.T) {
+	d := New().Decode(runtimetest.Task())
+	piece := fmt.Sprintf(`{"type":"text","sessionID":"%s","part":{"type":"text","messageID":"m","text":"%s"}}`, session, strings.Repeat("x", 100_000))
+	for range 400 {
+		if got := d.Line([]byte(piece)); len(got) == 0 || got[len(got)-1].Kind != event.MessageText {
+			t.Fatalf("%.200v", got)
+		}
+	}
+	if r := d.Finish(runtimes.End{Gateway: runtimetest.Good()}); len(r.Text) > runtimes.MaxLine+1 || len(r.Text) < 1<<20 {
+		t.Errorf("the answer has %d bytes", len(r.Text))
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	output, err := json.Marshal(strings.Repeat("func main() {\n\tfmt.Println(\"hello, world\")\n}\n", 200))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // Finish weighs the CLI's own word against the process's end and what the
 // gateway saw.
 func (d *decoder) Finish(end runtimes.End) runtimes.Result {
-	claim := runtimes.Claim{Final: true, Cut: d.cut, Text: d.text,
+	claim := runtimes.Claim{Final: true, Cut: d.cut, Text: strings.ToValidUTF8(d.text.String(), "\uFFFD"),
 		Refused: d.reason == "content-filter", Truncated: d.reason == "length"}
 	switch {
 	case d.failure != nil:
