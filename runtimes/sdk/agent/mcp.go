@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -27,6 +28,7 @@ const (
 	mcpStart = 30 * time.Second // to be there and name their tools, all at once
 	mcpCall  = 5 * time.Minute  // one call
 	mcpStop  = 3 * time.Second  // to end, all at once
+	mcpEnd   = 5 * time.Second  // from a connection that broke to its program's end
 
 	maxMCPTools        = 200      // of all servers
 	maxMCPSchema       = 32 << 10 // bytes, of one tool
@@ -138,7 +140,7 @@ func (s *mcpServer) failure(ctx context.Context, err error, timeout time.Duratio
 	f := &failure{cause: event.CauseExitCode, hint: "correct mcp-servers in `runtime:`, or take the server out"}
 	said, ended := "", false
 	if s.process != nil {
-		ended = s.process.ended()
+		ended = s.process.ended(patience(ctx, err))
 		said = s.process.said()
 	}
 	var kept *barred
@@ -275,7 +277,7 @@ func toolName(server, name string) string {
 
 // call asks the server. Its errors are for the model.
 func (s *mcpServer) call(ctx context.Context, name string, input json.RawMessage) (string, error) {
-	if err := s.gone(); err != nil {
+	if err := s.gone(0); err != nil {
 		return "", err
 	}
 	var arguments map[string]any
@@ -284,7 +286,7 @@ func (s *mcpServer) call(ctx context.Context, name string, input json.RawMessage
 	}
 	result, err := s.session.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: arguments})
 	if err != nil {
-		if gone := s.gone(); gone != nil {
+		if gone := s.gone(patience(ctx, err)); gone != nil {
 			return "", gone
 		}
 		if ctx.Err() != nil {
@@ -305,9 +307,19 @@ func (s *mcpServer) call(ctx context.Context, name string, input json.RawMessage
 	return text, nil
 }
 
-// gone is the error of a server whose program has ended.
-func (s *mcpServer) gone() error {
-	if s.process == nil || !s.process.ended() {
+// patience is how long after err a server's program may still end: not at all
+// where it answered, or was too slow to.
+func patience(ctx context.Context, err error) time.Duration {
+	var answered *jsonrpc.Error
+	if ctx.Err() != nil || errors.As(err, &answered) {
+		return 0
+	}
+	return mcpEnd
+}
+
+// gone is the error of a server whose program has ended, within wait.
+func (s *mcpServer) gone(wait time.Duration) error {
+	if s.process == nil || !s.process.ended(wait) {
 		return nil
 	}
 	return fmt.Errorf("the MCP server %s has ended%s; its tools can not be used any more", s.Name, s.process.said())

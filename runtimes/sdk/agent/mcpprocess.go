@@ -70,12 +70,17 @@ func (p *mcpProcess) Write(b []byte) (int, error) {
 	return p.stderr.Write(b)
 }
 
-// ended waits a moment, since a broken pipe is seen before the end is.
-func (p *mcpProcess) ended() bool {
+// ended says whether the program has, within wait.
+func (p *mcpProcess) ended(wait time.Duration) bool {
 	select {
 	case <-p.done:
 		return true
-	case <-time.After(100 * time.Millisecond):
+	default:
+	}
+	select {
+	case <-p.done:
+		return true
+	case <-time.After(wait):
 		return false
 	}
 }
