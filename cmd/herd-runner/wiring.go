@@ -215,6 +215,7 @@ func newGateway(a *App, p *prepared) (*gateway.Gateway, error) {
 		Prices:      prices,
 		Day:         day,
 		LimitsDir:   limits,
+		Model:       p.policy.Model,
 		Permit:      p.policy.PermitModel,
 		ServerTools: p.serverTools(),
 		Redact:      p.masker.String,

@@ -469,6 +469,44 @@ func TestFailuresOfEveryDialectAreToldTruly(t *testing.T) {
 	})
 }
 
+// The operator's aliases hold for what agents ask by themselves too: the name
+// is replaced, every other byte stays.
+func TestAliasesAreRewritten(t *testing.T) {
+	eachDialect(t, func(t *testing.T, s speech) {
+		var path, body string
+		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+			data, _ := io.ReadAll(r.Body)
+			path, body = r.URL.Path, string(data)
+			w.WriteHeader(http.StatusBadRequest)
+		})
+		alias := func(name string) string {
+			if name == "m-1" {
+				return "vendor-model-2"
+			}
+			return name
+		}
+		permit := func(model string) error {
+			if model != "vendor-model-2" {
+				return fmt.Errorf("model %q is judged by the wrong name", model)
+			}
+			return nil
+		}
+		b := s.open(t, newGateway(t, Options{Upstreams: s.at(up.URL), Model: alias, Permit: permit}), Limits{})
+		ask := s.ask(`say "m-1", not \ "model":"m-1"`, true)
+		s.post(b, ask)
+		wantPath, wantBody := "/"+strings.SplitN(s.path, "?", 2)[0][1:], strings.Replace(ask, `"model":"m-1"`, `"model":"vendor-model-2"`, 1)
+		if s.dialect == &generateContent {
+			wantPath, wantBody = strings.Replace(wantPath, "m-1", "vendor-model-2", 1), ask
+		}
+		if !strings.HasSuffix(path, strings.TrimPrefix(wantPath, "/v1")) || body != wantBody {
+			t.Errorf("the API was asked\n%s %s\nwant\n%s %s", path, body, wantPath, wantBody)
+		}
+		if call := b.journal(1)[0]; call.Model != "vendor-model-2" {
+			t.Errorf("%+v", call)
+		}
+	})
+}
+
 // A stream that breaks off, or that the agent leaves, has not told what it used:
 // what is known of it is an estimate, and said to be one.
 func TestWhatBrokeOffIsEstimated(t *testing.T) {

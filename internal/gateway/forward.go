@@ -76,7 +76,7 @@ func (x *exchange) upstream(cred Credential) *url.URL {
 		base = cred.upstream // the session's own is checked to be none
 	}
 	up := *base
-	up.Path += strings.TrimPrefix(x.r.URL.Path, x.dialect.prefix)
+	up.Path += strings.TrimPrefix(x.path, x.dialect.prefix)
 	up.RawQuery = requestQuery(x.r.URL.RawQuery)
 	return &up
 }

@@ -26,6 +26,7 @@ type exchange struct {
 	started time.Time
 	call    event.ModelCall
 	dialect *dialect
+	path    string // of the request, as the API is asked
 	body    []byte
 	req     request
 
@@ -40,7 +41,7 @@ func (s *Session) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.active.Done()
 	d, e, served := recognise(s.dialects, r.Method, r.URL.Path)
-	x := &exchange{s: s, w: w, r: r, dialect: d, started: s.gw.clock()}
+	x := &exchange{s: s, w: w, r: r, dialect: d, path: r.URL.Path, started: s.gw.clock()}
 	x.call = event.ModelCall{Method: cutText(r.Method, 32), Path: cutText(r.URL.Path, 256), Mode: string(s.mode)}
 	x.call.Usage.CostKnown = true
 	if no := x.strange(); no != nil {
@@ -116,6 +117,7 @@ func (x *exchange) serve(e endpoint) {
 		x.refuse(*no)
 		return
 	}
+	x.rename()
 	x.call.Model = cutText(x.req.model, 200)
 	if no := x.remote(); no != nil {
 		x.refuse(*no)

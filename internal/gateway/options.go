@@ -31,6 +31,9 @@ type Options struct {
 	// LimitsDir is where the runners of one user tell each other of rate limits,
 	// without the credentials; it is made. Empty, or of no use: they do not.
 	LimitsDir string
+	// Model gives the model that a name stands for: the operator's aliases; nil:
+	// each for itself.
+	Model func(name string) string
 	// Permit is the operator's word on a model; nil: any is allowed.
 	Permit func(model string) error
 	// Transport reaches the upstream; nil: a transport with Timeouts that
@@ -84,6 +87,7 @@ type Gateway struct {
 	clock       func() time.Time
 	cassette    *cassette // Replay and ReplayOrRecord only; read-only
 	day         *Day
+	model       func(name string) string
 	permit      func(model string) error
 	accounts    *accounts
 	limiters    limiters
@@ -94,7 +98,7 @@ type Gateway struct {
 // connection.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{mode: o.Mode, dir: o.Dir, credentials: o.Credentials, prices: o.Prices, transport: o.Transport,
-		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, serverTools: o.ServerTools, clock: o.Clock, day: o.Day, permit: o.Permit, accounts: newAccounts()}
+		timeouts: o.Timeouts.orDefaults(), redact: o.Redact, serverTools: o.ServerTools, clock: o.Clock, day: o.Day, model: o.Model, permit: o.Permit, accounts: newAccounts()}
 	if err := g.parseUpstreams(o.Upstreams); err != nil {
 		return nil, err
 	}
@@ -110,6 +114,9 @@ func New(o Options) (*Gateway, error) {
 	}
 	if g.redact == nil {
 		g.redact = func(s string) string { return s }
+	}
+	if g.model == nil {
+		g.model = func(name string) string { return name }
 	}
 	if g.clock == nil {
 		g.clock = time.Now

@@ -195,6 +195,25 @@ func TestAnAnswerIsBounded(t *testing.T) {
 }
 
 // THREATS 3, 20.
+// What it refuses before it asks the model has an exit code of its own each.
+func TestExitCodesOfItsOwn(t *testing.T) {
+	for code, want := range map[int]struct {
+		cause event.Cause
+		hint  string
+	}{
+		41: {event.CauseAuth, "doctor"},
+		42: {event.CauseExitCode, "command of its own"},
+		52: {event.CauseExitCode, "mcp-servers"},
+		55: {event.CauseExitCode, "trusted"},
+		1:  {event.CauseExitCode, "logs"},
+	} {
+		_, r := decode(runtimetest.Task(), nil, runtimes.End{Exit: sandbox.Exit{Code: code}, Stderr: []byte("it says why\n")})
+		if r.Cause != want.cause || !strings.Contains(r.Hint, want.hint) || !strings.Contains(r.Message, "it says why") {
+			t.Errorf("exit code %d: %+v", code, r)
+		}
+	}
+}
+
 func TestRuntime(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "ok.jsonl"))
 	if err != nil {
