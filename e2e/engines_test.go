@@ -163,7 +163,8 @@ func TestEnginesAreKilledAsATree(t *testing.T) {
 	t.Parallel()
 	needEveryEngine(t)
 	model := newModel(t, "")
-	m := newMachine(t, model.allAPIs("cmd="+b64("(setsid sleep 4521 &) ; touch running; sleep 4522"), "sk-test")...)
+	// Codex asks on while its command runs: its model calls it again and again.
+	m := newMachine(t, model.allAPIs("do=loop,cmd="+b64("(setsid sleep 4521 &) ; touch running; sleep 4522"), "sk-test")...)
 	dir := newRepository(t, map[string]string{"a.txt": "a\n"})
 	jobs := []string{"codex", "opencode", "gemini", "command"}
 	flow := "on: workflow_dispatch\ndefaults: {docker: {image: \"" + everyEngine + "\", network: none}, workspace: copy}\njobs:\n"
