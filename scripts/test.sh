@@ -16,6 +16,8 @@ have docker-registry || apt_install docker-registry
 # else that they recommend is needed.
 if ! have podman runc || ! have /usr/lib/podman/netavark; then apt_install podman netavark aardvark-dns runc iproute2; fi
 
+have qemu-aarch64-static qemu-x86_64-static || apt_install qemu-user-static
+have busybox || apt_install busybox-static
 # A kernel in user space, which not every distribution has.
 if ! have runsc && debian_like; then
   if apt-cache show runsc >/dev/null 2>&1; then apt_install runsc; else say "no package runsc: the tests of gVisor are skipped"; fi
