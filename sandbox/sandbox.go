@@ -134,6 +134,9 @@ type Mount struct {
 	Source   string // absolute host path; empty: an empty read-only directory masks Target
 	Target   string // absolute path in the box
 	ReadOnly bool
+	// Here: it is wanted as it lies on this machine. An engine that has other
+	// files gets copies of other mounts, and what changes there comes back.
+	Here bool
 }
 
 // Tmpfs is an in-memory file system; nosuid and nodev always.

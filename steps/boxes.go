@@ -348,7 +348,7 @@ func BoxSpec(d workflow.Docker, l sandbox.Layout, defaultImage string) sandbox.S
 	spec.Reuse = d.Reuse
 	spec.Keep = d.Reuse || d.Ephemeral != nil && !*d.Ephemeral
 	for _, v := range d.Volumes {
-		spec.Mounts = append(spec.Mounts, sandbox.Mount{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly, Here: true})
 	}
 	for _, t := range d.Tmpfs {
 		spec.Tmpfs = append(spec.Tmpfs, sandbox.Tmpfs{Target: t.Target, Size: t.Size, Exec: t.Exec})

@@ -131,10 +131,10 @@ func (c *cleaning) cleanBoxes(ctx context.Context) error {
 	if c.flags.images {
 		errs = append(errs, c.cleanImages(ctx, backend))
 	}
-	guests, err := backend.OldGuests(ctx)
+	volumes, err := backend.OldVolumes(ctx)
 	errs = append(errs, err)
-	for _, name := range guests {
-		errs = append(errs, c.remove("volume "+name+" of another version", 0, func() error { return backend.RemoveGuest(ctx, name) }))
+	for _, name := range volumes {
+		errs = append(errs, c.remove("volume "+name+" of another version or a dead run", 0, func() error { return backend.RemoveVolume(ctx, name) }))
 	}
 	return errors.Join(errs...)
 }

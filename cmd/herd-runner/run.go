@@ -165,7 +165,13 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 			err = a.unrecorded(err, closeErr)
 		}
 	}()
-	ws, err := workspace.Open(workspace.Options{Project: p.dir, RunDir: record.Dir(), Boxes: p.boxes, Keep: p.flags.keepWorkspaces, Now: a.Now, Later: true})
+	apart, err := p.apart(ctx)
+	if err != nil {
+		return infra(err)
+	}
+	ws, err := workspace.Open(workspace.Options{
+		Project: p.dir, RunDir: record.Dir(), Boxes: p.boxes, Apart: apart, Keep: p.flags.keepWorkspaces, Now: a.Now, Later: true,
+	})
 	if err != nil {
 		return infra(err)
 	}
@@ -250,6 +256,19 @@ func minFree(s string) (int64, error) {
 		return -1, nil
 	}
 	return n, nil
+}
+
+// apart says whether the engine of the run's boxes has other files than this
+// machine.
+func (p *prepared) apart(ctx context.Context) (bool, error) {
+	if !p.boxes {
+		return false, nil
+	}
+	if _, err := p.backends.get(ctx, false); err != nil {
+		return false, err
+	}
+	sees, err := p.backends.docker.Sees(ctx, p.dir)
+	return !sees, err
 }
 
 // autoAhead is --prewarm auto: the step that comes next, and one more where two

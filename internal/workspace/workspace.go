@@ -41,6 +41,9 @@ type Options struct {
 	Keep bool
 	// Now is the clock of the commits that are made; nil: the machine's.
 	Now func() time.Time
+	// Apart has the steps work in a copy also where the project is not root's: what
+	// their engine has of it comes and goes, and is not to meet what the person does.
+	Apart bool
 	// Later leaves all that looks at the project to Prepare: the run may have to
 	// wait for another that works in it.
 	Later bool
@@ -77,8 +80,8 @@ type Workspace struct {
 }
 
 // Open prepares the workspace. A project that belongs to root is copied to a
-// clone the runner owns, because no box runs as root; Finish brings the changes
-// back. Errors are for the person.
+// clone the runner owns, because no box runs as root, and so is one whose engine
+// has other files; Finish brings the changes back. Errors are for the person.
 func Open(o Options) (*Workspace, error) {
 	project, err := filepath.Abs(o.Project)
 	if err != nil {
@@ -103,6 +106,9 @@ func Open(o Options) (*Workspace, error) {
 	}
 	if w.uid == 0 {
 		w.uid, w.gid = rootlessUID, rootlessUID
+		o.Apart = true
+	}
+	if o.Apart {
 		w.root = filepath.Join(w.runDir, "workspace")
 	}
 	if w.later {
@@ -120,7 +126,7 @@ func (w *Workspace) Prepare() (err error) {
 	}
 	if w.root != w.project {
 		if w.staged, err = stage(w.project, w.root, w.uid, w.gid); err != nil {
-			return fmt.Errorf("workspace: copy %s for an ordinary user: %w", w.project, err)
+			return fmt.Errorf("workspace: copy %s for its boxes: %w", w.project, err)
 		}
 	}
 	return w.gitMountpoint()

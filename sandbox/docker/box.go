@@ -20,9 +20,10 @@ type box struct {
 	backend *Backend
 	spec    sandbox.Spec
 	image   image
-	slot    *slot    // nil: it has a network of its own
-	bridge  string   // name of its network; empty: it is on none
-	session *session // of a kept box; nil: it has none
+	copies  []*replica // of what is mounted, where the engine has other files
+	slot    *slot      // nil: it has a network of its own
+	bridge  string     // name of its network; empty: it is on none
+	session *session   // of a kept box; nil: it has none
 	reused  bool
 	notices []string
 	id      string
@@ -244,13 +245,8 @@ func (x *box) fillInfo() {
 		Env:    map[string]string{"PATH": sandbox.DefaultPath},
 		Reused: x.reused, Notices: x.notices,
 	}
-	for _, m := range x.spec.Mounts {
-		if m.Target == x.spec.Home {
-			x.info.HostHome = m.Source
-		}
-		if m.Source != "" && !m.ReadOnly {
-			x.info.HostDirs = append(x.info.HostDirs, m.Source)
-		}
+	if x.copies == nil {
+		x.fillHost()
 	}
 	for _, kv := range x.image.env {
 		if k, v, ok := strings.Cut(kv, "="); ok {
@@ -264,15 +260,59 @@ func (x *box) fillInfo() {
 	x.info.OS, x.info.Arch = x.client.Platform()
 }
 
+// fillHost tells what of this machine the box has.
+func (x *box) fillHost() {
+	for _, m := range x.spec.Mounts {
+		if m.Target == x.spec.Home {
+			x.info.HostHome = m.Source
+		}
+		if m.Source != "" && !m.ReadOnly {
+			x.info.HostDirs = append(x.info.HostDirs, m.Source)
+		}
+	}
+}
+
 func (x *box) Info() sandbox.Info { return x.info }
 
 func (x *box) Exec(ctx context.Context, p sandbox.Process) (sandbox.Exit, error) {
+	if err := x.backend.sendAll(ctx, x.copies); err != nil && ctx.Err() == nil {
+		return sandbox.Exit{}, err
+	}
 	exit, err := x.client.Exec(ctx, p, x.info.Workdir)
+	fetchErr := x.fetch(ctx, p.Kill)
 	var serr *sandbox.Error
-	if errors.As(err, &serr) && serr.Kind == sandbox.KindBox {
+	switch {
+	case errors.As(err, &serr) && serr.Kind == sandbox.KindBox:
 		return exit, x.whyEnded(ctx, serr)
+	case err == nil:
+		err = fetchErr
 	}
 	return exit, err
+}
+
+// fetch brings back what the box has changed, also when ctx is done, but not for
+// long once kill is closed.
+func (x *box) fetch(ctx context.Context, kill <-chan struct{}) error {
+	if len(x.copies) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-kill:
+		case <-over:
+			return
+		}
+		select {
+		case <-time.After(killedTime):
+			cancel()
+		case <-over:
+		}
+	}()
+	return x.backend.fetchAll(ctx, x.copies)
 }
 
 // whyEnded asks the engine what has become of the container.
@@ -358,7 +398,10 @@ func (x *box) Close(ctx context.Context) error {
 			}
 			x.err = x.backend.remove(ctx, x.id)
 		}
+		// What it left running may have written on until now.
+		fetchErr := x.backend.fetchAll(ctx, x.copies)
 		x.gone(x.err == nil && !x.spec.Keep)
+		x.err = errors.Join(x.err, fetchErr)
 	})
 	return x.err
 }

@@ -70,6 +70,9 @@ func (b *Backend) place(netns string) place {
 	b.remote.mu.Lock()
 	p.guest = b.remote.guest
 	b.remote.mu.Unlock()
+	if c := b.carrier.at(); c != nil {
+		p.copies = c.dir
+	}
 	if b.lease != nil {
 		p.host, p.lease = b.lease.host, b.lease.id
 	}

@@ -72,6 +72,7 @@ type Backend struct {
 	version string
 	seccomp string // file of the profile that podman is to use; empty: its own
 	remote  remote
+	carrier carrier
 
 	lease  *leases
 	starts chan struct{}
@@ -157,6 +158,9 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 		if err := b.possible(ctx, s); err != nil {
 			return err
 		}
+		if err := b.preflightFiles(ctx, s); err != nil {
+			return err
+		}
 		if key := s.Image + "\x00" + s.Pull; !checked[key] {
 			checked[key] = true
 			if err := b.preflightImage(ctx, s); err != nil {
@@ -190,6 +194,21 @@ func (b *Backend) possible(ctx context.Context, s sandbox.Spec) error {
 	return b.podmanRuntime(ctx, s)
 }
 
+// preflightFiles reports why a box could not work on the files of its project.
+func (b *Backend) preflightFiles(ctx context.Context, s sandbox.Spec) error {
+	if b.Local() || s.Project == "" {
+		return nil
+	}
+	sees, err := b.Sees(ctx, s.Project)
+	if err != nil || sees {
+		return err
+	}
+	if err := b.carriable(s); err != nil {
+		return err
+	}
+	return b.checkSize(s.Project)
+}
+
 // Start starts a box; see sandbox.Backend.
 func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, error) {
 	// What is wrong with the spec is said before the engine is asked.
@@ -209,16 +228,17 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	if err != nil {
 		return nil, err
 	}
-	if err := b.reach(ctx, spec, image); err != nil {
+	spec, copies, err := b.reach(ctx, spec, image)
+	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	x := &box{backend: b, spec: spec, image: image, done: make(chan struct{})}
+	x := &box{backend: b, spec: spec, image: image, copies: copies, done: make(chan struct{})}
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
-		return nil, fail(sandbox.KindStart, "start box", errors.New("the backend is closed"))
+		return nil, errClosed
 	}
 	b.boxes[x] = struct{}{}
 	b.mu.Unlock()
@@ -228,6 +248,8 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 	}
 	return x, nil
 }
+
+var errClosed = &sandbox.Error{Kind: sandbox.KindStart, Op: "start box", Err: errors.New("the backend is closed")}
 
 // Close removes everything this backend has in the engine and gives up its
 // lease. Kept boxes stay, stopped.
@@ -243,7 +265,7 @@ func (b *Backend) Close(ctx context.Context) error {
 		open = append(open, x)
 	}
 	b.mu.Unlock()
-	errs := make([]error, len(open)+3)
+	errs := make([]error, len(open)+4)
 	var wg sync.WaitGroup
 	for i, x := range open {
 		wg.Go(func() { errs[i] = x.Close(ctx) })
@@ -253,6 +275,7 @@ func (b *Backend) Close(ctx context.Context) error {
 	// What a start was just making is found by its label.
 	errs[len(open)+1] = b.removeAll(ctx, b.lease.id)
 	errs[len(open)+2] = b.sweepNetworks(ctx)
+	errs[len(open)+3] = b.closeCarrier(ctx)
 	b.lease.release()
 	return errors.Join(append(errs, b.api.Close())...)
 }

@@ -106,10 +106,7 @@ func (b *Backend) preflightImage(ctx context.Context, spec sandbox.Spec) error {
 	case err != nil:
 		return err
 	case ok:
-		if err := pin.check(spec.Image, img); err != nil || b.Local() || spec.Project == "" {
-			return err
-		}
-		return b.sharesFiles(ctx, spec, img)
+		return pin.check(spec.Image, img)
 	case !pullable(spec):
 		return b.noImage(spec)
 	}

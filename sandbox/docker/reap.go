@@ -61,6 +61,15 @@ func (b *Backend) reap(ctx context.Context) error {
 	if err := b.sweepNetworks(ctx); err != nil {
 		return err
 	}
+	left, err := b.leftCopies(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range left {
+		if err := b.removeCopies(ctx, name); err != nil {
+			return err
+		}
+	}
 	b.lease.sweep()
 	return nil
 }

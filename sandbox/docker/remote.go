@@ -33,25 +33,40 @@ const (
 
 // remote is what is known of an engine that may be on another machine: there
 // our executable can not be mounted, and nothing else of ours either, unless
-// the two share their files.
+// the two share their files; see carrier.
 type remote struct {
 	mu     sync.Mutex
 	guest  string          // name of the volume with the executable; empty: not made, or local
 	shared map[string]bool // by directory
 }
 
-// reach makes ready what boxes of a remote engine need.
-func (b *Backend) reach(ctx context.Context, spec sandbox.Spec, img image) error {
+// reach makes ready what boxes of a remote engine need. Where the engine has
+// other files it gives the spec with copies that it has.
+func (b *Backend) reach(ctx context.Context, spec sandbox.Spec, img image) (sandbox.Spec, []*replica, error) {
 	if b.Local() {
-		return nil
+		return spec, nil, nil
 	}
+	if err := b.haveGuest(ctx, img); err != nil {
+		return spec, nil, err
+	}
+	if !slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Source != "" }) {
+		return spec, nil, nil
+	}
+	dir := spec.Project
+	if dir == "" {
+		dir = b.opts.StateDir
+	}
+	shared, err := b.sharesFiles(ctx, dir, img)
+	if err != nil || shared {
+		return spec, nil, err
+	}
+	return b.carry(ctx, spec, img)
+}
+
+// haveGuest sees to it that the engine has our executable.
+func (b *Backend) haveGuest(ctx context.Context, img image) error {
 	ctx, cancel := context.WithTimeout(ctx, guestTime)
 	defer cancel()
-	if slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Source != "" }) {
-		if err := b.sharesFiles(ctx, spec, img); err != nil {
-			return err
-		}
-	}
 	b.remote.mu.Lock()
 	defer b.remote.mu.Unlock()
 	if b.remote.guest != "" {
@@ -64,40 +79,28 @@ func (b *Backend) reach(ctx context.Context, spec sandbox.Spec, img image) error
 	return err
 }
 
-// sharesFiles fails where the engine has other files than this machine where the
-// project is. A file with a name that is nowhere else tells.
-func (b *Backend) sharesFiles(ctx context.Context, spec sandbox.Spec, img image) error {
-	dir := spec.Project
-	if dir == "" {
-		dir = b.opts.StateDir
-	}
+// sharesFiles tells whether the engine has this machine's files in dir. A file
+// with a name that is nowhere else shows it.
+func (b *Backend) sharesFiles(ctx context.Context, dir string, img image) (bool, error) {
 	b.remote.mu.Lock()
 	defer b.remote.mu.Unlock()
 	shared, known := b.remote.shared[dir]
 	if !known {
 		probe, err := os.CreateTemp(dir, ".herd-probe-*")
 		if err != nil {
-			return fail(sandbox.KindAccess, "look whether the engine sees the project", err)
+			return false, fail(sandbox.KindAccess, "look whether the engine sees the project", err)
 		}
 		_ = probe.Close()
 		defer os.Remove(probe.Name())
 		if shared, err = b.sees(ctx, img, probe.Name()); err != nil {
-			return fail(sandbox.KindEngine, "look whether the engine sees the project", err)
+			return false, fail(sandbox.KindEngine, "look whether the engine sees the project", err)
 		}
 		if b.remote.shared == nil {
 			b.remote.shared = map[string]bool{}
 		}
 		b.remote.shared[dir] = shared
 	}
-	if shared {
-		return nil
-	}
-	return &sandbox.Error{
-		Kind: sandbox.KindConfig, Op: "prepare box",
-		Err: fmt.Errorf("the engine at %s does not see %s: it has other files than this machine, and boxes work on the project's", b.address, dir),
-		Advice: "run herd-runner on the engine's machine, or use an engine on this one (unset DOCKER_HOST), " +
-			"or share the directory with the engine's machine at the same path",
-	}
+	return shared, nil
 }
 
 // sees tells whether the engine has a file of this machine.
@@ -272,9 +275,10 @@ func digestOf(name string) (digest string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), size, err
 }
 
-// OldGuests lists the volumes of other versions of herd-runner that this machine
-// has sent to the engine and that no container has.
-func (b *Backend) OldGuests(ctx context.Context) ([]string, error) {
+// OldVolumes lists the volumes of this machine's runners that are of no use any
+// more: other versions of herd-runner that no container has, and copies of what
+// dead runs worked on.
+func (b *Backend) OldVolumes(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	file, err := b.executable(ctx)
@@ -290,7 +294,10 @@ func (b *Backend) OldGuests(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fail(sandbox.KindEngine, "list volumes", err)
 	}
-	var names []string
+	names, err := b.leftCopies(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, v := range got.Volumes {
 		if v.Name != guestVolume+digest {
 			names = append(names, v.Name)
@@ -300,8 +307,8 @@ func (b *Backend) OldGuests(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// RemoveGuest removes a volume that OldGuests has listed.
-func (b *Backend) RemoveGuest(ctx context.Context, name string) error {
+// RemoveVolume removes a volume that OldVolumes has listed.
+func (b *Backend) RemoveVolume(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if err := b.api.VolumeRemove(ctx, name, false); err != nil && !errdefs.IsNotFound(err) {

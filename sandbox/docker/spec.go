@@ -36,7 +36,7 @@ const (
 // The labels of what belongs to herd-runner. Ownership is told by them alone.
 const (
 	labelOurs     = "herd-runner"
-	labelRole     = "herd-runner.role" // "box", "idle" or "network"
+	labelRole     = "herd-runner.role" // "box", "idle", "courier" or "network"; of volumes "guest" or "copies"
 	labelHost     = "herd-runner.host"
 	labelLease    = "herd-runner.lease"
 	labelProject  = "herd-runner.project"
@@ -59,6 +59,7 @@ const (
 type place struct {
 	runner      string // host path of the executable
 	guest       string // name of a volume that has it instead; empty: none
+	copies      string // directory of the engine with copies of this machine's files; empty: none
 	image       string // id
 	host, lease string
 	netns       string // id of the idle container whose network it joins; empty: its own
@@ -245,7 +246,11 @@ func mounts(s sandbox.Spec, at place, memory int64, uid, gid int) ([]mount.Mount
 		if !path.IsAbs(m.Source) {
 			return nil, nil, badSpec("mount source %q: expected an absolute path", m.Source)
 		}
-		out = append(out, bind(m.Source, m.Target, m.ReadOnly))
+		b := bind(m.Source, m.Target, m.ReadOnly)
+		if at.copies != "" && strings.HasPrefix(m.Source, at.copies+"/") {
+			b.BindOptions.Propagation = mount.PropagationRSlave // the engine wants it so below its own directory
+		}
+		out = append(out, b)
 	}
 	return out, tmpfs, nil
 }

@@ -14,13 +14,14 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/herd-runner/herd-runner/sandbox/internal/carry"
 	"github.com/herd-runner/herd-runner/sandbox/internal/proc"
 	"github.com/herd-runner/herd-runner/sandbox/internal/wire"
 )
 
 // Main runs the guest on the standard streams until the input ends and
 // returns the exit code. With the argument "idle" it only holds its
-// container's namespaces.
+// container's namespaces; with "carry" it is a process that package carry runs.
 func Main(args []string) int {
 	around := preferForOOM()
 	if err := harden(); err != nil {
@@ -30,6 +31,9 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == "idle" {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return 0
+	}
+	if len(args) > 0 && args[0] == "carry" {
+		return carry.Main(args[1:], os.Stdin, os.Stdout, os.Stderr)
 	}
 	if len(args) > 0 {
 		fmt.Fprintf(os.Stderr, "guest: unknown argument %q\n", args[0])
