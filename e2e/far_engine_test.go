@@ -33,7 +33,13 @@ func newFarMachine(t *testing.T, env ...string) *farMachine {
 	if os.Getuid() != 0 {
 		t.Skip("a mount namespace can be made by root alone")
 	}
-	m := newMachine(t, env...)
+	return newMachine(t, env...).far(t)
+}
+
+// far puts the engine of m behind a network and the files of m where it does not
+// see them.
+func (m *machine) far(t *testing.T) *farMachine {
+	t.Helper()
 	m.env = append(m.env, "DOCKER_HOST="+forwarded(t, strings.TrimPrefix(m.engine.DaemonHost(), "unix://")))
 	dir := t.TempDir()
 	files := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", `mount -t tmpfs none "$FAR" && echo ready && exec sleep infinity`)
@@ -353,5 +359,36 @@ func TestFarEngineRefuses(t *testing.T) {
 	if !strings.Contains(r.stderr, "more than 4096 MiB of files") {
 		t.Errorf("said %s", r.stderr)
 	}
+	m.wantNothingFar(t)
+}
+
+// TestFarEngineThatDies: the run fails and says why, and the project gets what the
+// steps before had done.
+func TestFarEngineThatDies(t *testing.T) {
+	t.Parallel()
+	e := newOwnEngine(t, busyboxImage)
+	m := e.machine().far(t)
+	m.repository(t, map[string]string{"a.txt": "one\n"})
+	chownTree(t, m.seen, ordinaryUser)
+	p := m.startFar(t, `
+on: workflow_dispatch
+defaults: {docker: {image: "`+busyboxImage+`", network: none}}
+jobs:
+  a:
+    steps:
+      - run: echo two >a.txt; echo new >b.txt
+      - run: echo three >a.txt; echo begun; sleep 600
+`)
+	p.awaitOutput("begun")
+	e.kill()
+	r := p.wait().wantCode(t, 3)
+	if out := r.step(t, "a", "step-2"); out.Cause != event.CauseInfrastructure || !strings.Contains(out.Message, "is gone") {
+		t.Errorf("the second step: %+v", out)
+	}
+	if a, b := read(t, filepath.Join(m.seen, "a.txt")), read(t, filepath.Join(m.seen, "b.txt")); a != "two\n" || b != "new\n" {
+		t.Errorf("the project has %q and %q", a, b)
+	}
+	e.start()
+	m.startFar(t, "on: workflow_dispatch\njobs: {a: {steps: [{run: 'true', docker: {image: \""+busyboxImage+"\", network: none}}]}}\n").wait().wantCode(t, 0)
 	m.wantNothingFar(t)
 }
