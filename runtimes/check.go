@@ -3,6 +3,7 @@ package runtimes
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -129,7 +130,8 @@ func CheckTask(rt Runtime, task Task) error {
 	return problems.or()
 }
 
-// Servers splits an mcp-servers object by name.
+// Servers splits an mcp-servers object by name. Keys that a runtime knows beside
+// the common ones are left to it.
 func Servers(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -137,6 +139,15 @@ func Servers(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	var servers map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &servers); err != nil {
 		return nil, fmt.Errorf("mcp-servers: expected an object of servers by name")
+	}
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		var form *mcpForm
+		if err := json.Unmarshal(servers[name], &form); err != nil {
+			return nil, fmt.Errorf("mcp-servers: %s: %w", name, misformed(err))
+		}
+		if form == nil || (form.Command == "") == (form.URL == "") {
+			return nil, fmt.Errorf("mcp-servers: %s: expected either command (a program) or url (an address)", name)
+		}
 	}
 	return servers, nil
 }

@@ -89,7 +89,7 @@ func TestCheckSaysEverythingAtOnce(t *testing.T) {
 			t.Errorf("no %q in %v", want, err)
 		}
 	}
-	if err := runtimes.Check(claude.New(), runtimes.Config{MCPServers: json.RawMessage(`{"x":{}}`), MaxTurns: 3}); err != nil {
+	if err := runtimes.Check(claude.New(), runtimes.Config{MCPServers: json.RawMessage(`{"x":{"command":"y"}}`), MaxTurns: 3}); err != nil {
 		t.Error(err)
 	}
 	if err := runtimes.Check(sdk.New(sdk.Anthropic), runtimes.Config{MCPServers: json.RawMessage(`{}`)}); err != nil {

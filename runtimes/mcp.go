@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,22 +40,33 @@ func MCPServers(raw json.RawMessage) ([]MCPServer, error) {
 	return all, nil
 }
 
-func readMCPServer(name string, raw json.RawMessage) (MCPServer, error) {
-	var in struct {
-		Type    string            `json:"type"`
-		Command string            `json:"command"`
-		Args    []string          `json:"args"`
-		Env     map[string]string `json:"env"`
-		URL     string            `json:"url"`
-		Headers map[string]string `json:"headers"`
+// mcpForm is a server as the workflow writes it.
+type mcpForm struct {
+	Type    string            `json:"type"`
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+}
+
+func misformed(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		return fmt.Errorf("%s is of the wrong kind (%s): expected command, args and env, or type, url and headers", wrong.Field, wrong.Value)
 	}
+	return fmt.Errorf("%s: expected command, args and env, or type, url and headers", strings.TrimPrefix(err.Error(), "json: "))
+}
+
+func readMCPServer(name string, raw json.RawMessage) (MCPServer, error) {
+	var in mcpForm
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || name == "" {
 		return MCPServer{}, fmt.Errorf("a server's name may hold letters, digits, _ and - only")
 	}
 	dec := json.NewDecoder(strings.NewReader(string(raw)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&in); err != nil {
-		return MCPServer{}, fmt.Errorf("%s: expected command, args and env, or type, url and headers", strings.TrimPrefix(err.Error(), "json: "))
+		return MCPServer{}, misformed(err)
 	}
 	s := MCPServer{Name: name, Command: in.Command, Args: in.Args, Env: in.Env, URL: in.URL, SSE: in.Type == "sse", Headers: in.Headers}
 	switch {

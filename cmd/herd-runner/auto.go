@@ -117,9 +117,24 @@ func (c *chooser) against(step *workflow.Step, rt runtimes.Runtime, cfg runtimes
 
 // noneFits is the problem of a step that no runtime fits.
 func noneFits(step *workflow.Step, choice runtimes.Choice) workflow.Problem {
-	p := problemAt(step, step.Runtime.Get("type"), errors.New("`runtime: auto` finds no runtime that fits this step"), strings.Join(choice.Passed, "; ")+"; `herd-runner doctor` tells of credentials, `herd-runner runtimes` what each can do")
+	why, hint := "`runtime: auto` finds no runtime that fits this step", strings.Join(choice.Passed, "; ")+"; `herd-runner doctor` tells of credentials, `herd-runner runtimes` what each can do"
+	if reason := common(choice.Passed); reason != "" {
+		why, hint = why+": "+reason, ""
+	}
+	p := problemAt(step, step.Runtime.Get("type"), errors.New(why), hint)
 	p.Rule = "auto"
 	return p
+}
+
+// common is the reason for which all were passed over, empty where they differ.
+func common(passed []string) string {
+	_, reason, _ := strings.Cut(passed[0], ": ")
+	for _, p := range passed[1:] {
+		if !strings.HasSuffix(p, ": "+reason) {
+			return ""
+		}
+	}
+	return reason
 }
 
 // noteAuto tells, without a machine to run on, what may become of the step.
