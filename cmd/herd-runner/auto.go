@@ -126,8 +126,12 @@ func noneFits(step *workflow.Step, choice runtimes.Choice) workflow.Problem {
 	return p
 }
 
-// common is the reason for which all were passed over, empty where they differ.
+// common is the reason for which several were passed over, all of them; empty
+// where they differ.
 func common(passed []string) string {
+	if len(passed) < 2 {
+		return ""
+	}
 	_, reason, _ := strings.Cut(passed[0], ": ")
 	for _, p := range passed[1:] {
 		if !strings.HasSuffix(p, ": "+reason) {
