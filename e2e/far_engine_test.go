@@ -392,3 +392,17 @@ jobs:
 	m.startFar(t, "on: workflow_dispatch\njobs: {a: {steps: [{run: 'true', docker: {image: \""+busyboxImage+"\", network: none}}]}}\n").wait().wantCode(t, 0)
 	m.wantNothingFar(t)
 }
+
+// TestFarEngineIsVerified: boxes that work on copies are as closed as others, as
+// far as this machine can tell of another's.
+func TestFarEngineIsVerified(t *testing.T) {
+	t.Parallel()
+	m := newFarMachine(t)
+	chownTree(t, m.seen, ordinaryUser)
+	m.env = append(m.env, "TMPDIR="+filepath.Dir(m.project))
+	r := m.call(t, "verify-sandbox", "-C", m.project).wantCode(t, 3)
+	if !strings.Contains(r.stdout, " 0 holes, 5 open by configuration, 1 unchecked") || !strings.Contains(r.stdout, "whose namespaces are not known here") {
+		t.Errorf("it found:\n%s", r.stdout)
+	}
+	m.wantNothingFar(t)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -265,6 +266,7 @@ func mountPoints(f facts) answer {
 	for _, m := range list {
 		switch {
 		case slices.Contains(engineMounts, m.target), slices.Contains(f.MountPoints, m.target), m.target == f.Runner:
+		case m.target == path.Dir(f.Runner): // the volume that has it, on an engine of another machine
 		case strings.HasPrefix(m.target, "/sys/fs/cgroup"):
 		case strings.HasPrefix(m.target, "/proc/"), strings.HasPrefix(m.target, "/sys/"): // masks
 		default:
