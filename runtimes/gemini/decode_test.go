@@ -214,6 +214,7 @@ func TestExitCodesOfItsOwn(t *testing.T) {
 	}
 }
 
+// THREATS 3, 20.
 func TestRuntime(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("testdata", "ok.jsonl"))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
@@ -288,7 +289,15 @@ func (b *Backend) remove(ctx context.Context, id string) error {
 	err := b.patiently(ctx, func() error {
 		return b.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	})
-	if err == nil || isGone(err) {
+	switch {
+	case err == nil || errdefs.IsNotFound(err):
+		return nil
+	case isGone(err): // almost: the engine is at it, of its own accord
+		gone, failed := b.api.ContainerWait(ctx, id, container.WaitConditionRemoved)
+		select {
+		case <-gone:
+		case <-failed: // it was faster
+		}
 		return nil
 	}
 	return fail(sandbox.KindEngine, "remove container", err)
