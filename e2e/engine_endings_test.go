@@ -124,10 +124,10 @@ func TestEveryEnginesEndings(t *testing.T) {
 		{engine: "gemini", name: "declines", play: "do=text,stop=SAFETY", cause: event.CauseRefused, hint: "prompt"},
 		{engine: "opencode", name: "declines", play: "do=text,stop=content_filter", cause: event.CauseRefused, hint: "prompt"},
 
-		{engine: "claude", name: "hangs", play: "fail=hangstream", runtime: "stall-minutes: 0.1", cause: event.CauseStalled, message: "6s", hint: "stall-minutes"},
-		{engine: "codex", name: "hangs", play: "fail=hang", runtime: "stall-minutes: 0.1", cause: event.CauseStalled, message: "6s", hint: "stall-minutes"},
-		{engine: "gemini", name: "hangs", play: "fail=hangstream", runtime: "stall-minutes: 0.1", cause: event.CauseStalled, message: "6s", hint: "stall-minutes"},
-		{engine: "opencode", name: "hangs", play: "fail=hang", runtime: "stall-minutes: 0.1", cause: event.CauseStalled, message: "6s", hint: "stall-minutes"},
+		{engine: "claude", name: "hangs", play: "fail=hangstream", runtime: "stall-minutes: 0.3", cause: event.CauseStalled, message: "18s", hint: "stall-minutes"},
+		{engine: "codex", name: "hangs", play: "fail=hang", runtime: "stall-minutes: 0.3", cause: event.CauseStalled, message: "18s", hint: "stall-minutes"},
+		{engine: "gemini", name: "hangs", play: "fail=hangstream", runtime: "stall-minutes: 0.3", cause: event.CauseStalled, message: "18s", hint: "stall-minutes"},
+		{engine: "opencode", name: "hangs", play: "fail=hang", runtime: "stall-minutes: 0.5", cause: event.CauseStalled, message: "30s", hint: "stall-minutes"},
 
 		{engine: "gemini", name: "turns", play: "do=loop", runtime: "max-turns: 2", cause: event.CauseMaxTurns, hint: "max-turns"},
 		{engine: "codex", name: "loops", play: "do=loop,in=4000,out=400", runtime: "max-cost-usd: 0.05", cause: event.CauseBudget, message: "$0.0500 allowed", hint: "max-cost-usd"},

@@ -27,20 +27,32 @@ func TestPodman(t *testing.T) {
 // with runs tests of this package with another engine.
 func with(t *testing.T, address string, which ...string) {
 	t.Helper()
+	passed, told, err := runWith(t, address, which...)
+	judge(t, address, passed, told, err)
+}
+
+func judge(t *testing.T, address string, passed int, told string, err error) {
+	t.Helper()
+	if err != nil || passed == 0 {
+		t.Errorf("with the engine at %s: %v", address, err)
+	}
+	t.Logf("%d tests passed with the engine at %s\n%s", passed, address, told)
+}
+
+// runWith tells how many passed, and what was skipped or, after a failure, all
+// that was said.
+func runWith(t *testing.T, address string, which ...string) (passed int, told string, err error) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append(which, "-test.v", "-test.timeout=8m")...)
 	cmd.Env = append(os.Environ(), "DOCKER_HOST="+address)
 	out, err := cmd.CombinedOutput()
-	passed, told := 0, ""
 	for line := range strings.Lines(string(out)) {
 		passed += strings.Count(line, "--- PASS")
 		if strings.Contains(line, "--- SKIP") || strings.Contains(line, "sandboxtest.go") || err != nil {
 			told += line
 		}
 	}
-	if err != nil || passed == 0 {
-		t.Errorf("with the engine at %s: %v", address, err)
-	}
-	t.Logf("%d tests passed with the engine at %s\n%s", passed, address, told)
+	return passed, told, err
 }
 
 // Podman takes no OCI runtime from a request: a box that asks for a stronger one
