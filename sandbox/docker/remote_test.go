@@ -179,7 +179,7 @@ func remoteBox(t *testing.T, b *docker.Backend) {
 		}
 		runner := x.Info().Runner
 		out := output(t, x, "test -x "+runner+" && echo there; echo x > "+runner+"; rm -f "+runner+"; seq 100000 | tail -n 1; echo hi > /work/ws/f; cat /work/ws/f")
-		if !strings.Contains(out, "there\n") || !strings.Contains(out, "ead-only file system") || !strings.HasSuffix(out, "100000\nhi\n") {
+		if !strings.Contains(out, "there\n") || !strings.Contains(out, "ead-only file system") || !strings.Contains(out, "100000\n") || !strings.Contains(out, "hi\n") {
 			t.Errorf("in the box: %s", out)
 		}
 	}
