@@ -90,15 +90,7 @@ func ulimitsSeen(b seenBox) string {
 	return strings.Join(all, ", ")
 }
 
-// A box of an allow-list and one without a network have no more than loopback:
-// the network of a container that has none itself.
-func networkSeen(b seenBox) string {
-	mode := string(b.HostConfig.NetworkMode)
-	if strings.HasPrefix(mode, "container:") {
-		return "none"
-	}
-	return mode
-}
+func networkSeen(b seenBox) string { return string(b.HostConfig.NetworkMode) }
 
 // dockerKeys are all keys, in groups that can stand in one block. images are
 // three that can run a step.

@@ -32,7 +32,7 @@ type Backend interface {
 	// already returned.
 	Start(ctx context.Context, spec Spec) (Box, error)
 	// Close ends every box this backend still has and gives up what it holds
-	// on the machine (its lease, idle containers). Bounded by ctx.
+	// on the machine (its lease). Bounded by ctx.
 	Close(ctx context.Context) error
 }
 

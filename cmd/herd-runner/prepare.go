@@ -89,7 +89,6 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	if p.plan, problems = workflow.NewPlan(p.workflow, f.job); workflow.HasErrors(problems) {
 		return nil, a.show(p.workflow, problems)
 	}
-	p.backends.expected = boxesOf(p.plan)
 	if err := p.readValues(a); err != nil {
 		return nil, err
 	}
@@ -124,18 +123,6 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 		}
 	}
 	return p, a.preflightBoxes(ctx, p)
-}
-
-// boxesOf is about how many boxes a plan asks for: one for the `run:` steps of a
-// leg, one for each agent.
-func boxesOf(p *workflow.Plan) int {
-	n := 0
-	for _, node := range p.Nodes {
-		if node.Kind == workflow.LegEnd || node.Kind == workflow.StepNode && node.Step.IsAgent() {
-			n++
-		}
-	}
-	return n
 }
 
 // preflightBoxes asks the backend whether the boxes can be had, and shows what

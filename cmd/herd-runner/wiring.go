@@ -35,11 +35,8 @@ func newFactory() (*runtimes.Factory, error) {
 
 // backends opens the sandbox backends at their first use.
 type backends struct {
-	app *App
-	pin func(ref string) (docker.Pin, error) // nil: images are taken as they are
-	// expected is about how many boxes a run will start.
-	expected int
-
+	app      *App
+	pin      func(ref string) (docker.Pin, error) // nil: images are taken as they are
 	noticeMu sync.Mutex
 	notice   func(msg string) // nil: stderr, as long as there is no run
 
@@ -58,7 +55,7 @@ func (b *backends) get(ctx context.Context, onHost bool) (sandbox.Backend, error
 		return b.host, nil
 	}
 	if b.docker == nil {
-		backend, err := b.app.connectDocker(ctx, docker.Options{Pin: b.pin, Notice: b.say, Boxes: b.expected})
+		backend, err := b.app.connectDocker(ctx, docker.Options{Pin: b.pin, Notice: b.say})
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,6 @@ type box struct {
 	spec    sandbox.Spec
 	image   image
 	copies  []*replica // of what is mounted, where the engine has other files
-	slot    *slot      // nil: it has a network of its own
 	bridge  string     // name of its network; empty: it is on none
 	session *session   // of a kept box; nil: it has none
 	reused  bool
@@ -47,17 +47,10 @@ func (x *box) start(ctx context.Context) error {
 	if err := x.openSession(); err != nil {
 		return fail(sandbox.KindConfig, "open the box's session", err)
 	}
-	switch {
-	case x.spec.Network.Closed() && !x.spec.Keep: // what is joined does not stay
-		slot, err := b.slots.take(ctx, b, x.image.id)
-		if err != nil {
-			return err
-		}
-		x.slot = slot
-	case x.spec.Network.Mode == "", x.spec.Network.Mode == "bridge":
+	if x.spec.Network.Mode == "" || x.spec.Network.Mode == "bridge" {
 		x.bridge = b.bridgeName(x.session)
 	}
-	at := b.place(x.slot.id())
+	at := b.place()
 	at.image = x.image.id
 	if x.bridge != "" {
 		at.bridge = x.bridge
@@ -217,6 +210,13 @@ func (x *box) confined() error {
 	}
 	c := x.client.Confinement()
 	none := func(caps string) bool { return caps != "" && strings.Trim(caps, "0") == "" }
+	if s.Network.Closed() && !slices.Equal(c.Links, []string{"lo"}) {
+		return &sandbox.Error{
+			Kind: sandbox.KindConfig, Op: "check container",
+			Advice: "the engine's OCI runtime must make network namespaces as runc does, with loopback up (see docker info, Default Runtime)",
+			Err:    fmt.Errorf("the box of a step without a network has the interfaces %q up; expected lo alone", c.Links),
+		}
+	}
 	if c.Seccomp == "2" && c.NoNewPrivs == "1" && none(c.CapEff) && none(c.CapBnd) {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (x *box) startFailed(ctx context.Context, err error) error {
 func (x *box) fillInfo() {
 	x.info = sandbox.Info{
 		Backend: x.backend.engine, ID: x.id, Image: x.image.name, Workdir: x.spec.Workdir,
-		Home: x.spec.Home, Temp: x.spec.Temp, Runner: x.backend.place("").entry(), Gateway: x.client.Gateway(), Egress: x.client.Egress(),
+		Home: x.spec.Home, Temp: x.spec.Temp, Runner: x.backend.place().entry(), Gateway: x.client.Gateway(), Egress: x.client.Egress(),
 		Env:    map[string]string{"PATH": sandbox.DefaultPath},
 		Reused: x.reused, Notices: x.notices,
 	}
@@ -433,20 +433,15 @@ func (x *box) discard(ctx context.Context) {
 		} else if x.id != "" {
 			x.err = x.backend.remove(ctx, x.id)
 		}
-		x.gone(false) // the slot may have been the reason
+		x.gone(false)
 	})
 }
 
-// gone gives the slot back; one whose last box may still run is not reused.
+// gone gives up what the box had beside its container. The network of one that
+// may still run stays.
 func (x *box) gone(clean bool) {
 	b := x.backend
 	x.session.release()
-	switch {
-	case x.slot != nil:
-		b.slots.give(b, x.slot, clean)
-	case x.spec.Network.Closed():
-		b.slots.noteEnded()
-	}
 	if clean {
 		b.dropBridge(x.bridge)
 	}

@@ -65,8 +65,8 @@ func (b *Backend) Local() bool {
 }
 
 // place is where a box is made: what it needs to know beside its spec.
-func (b *Backend) place(netns string) place {
-	p := place{runner: b.opts.Runner, netns: netns, bridge: sharedBridge}
+func (b *Backend) place() place {
+	p := place{runner: b.opts.Runner, hosts: b.hosts, bridge: sharedBridge}
 	b.remote.mu.Lock()
 	p.guest = b.remote.guest
 	b.remote.mu.Unlock()

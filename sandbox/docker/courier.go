@@ -99,7 +99,7 @@ func (b *Backend) newCourier(ctx context.Context, spec sandbox.Spec, img image) 
 		return nil, err
 	}
 	c := &courier{volume: made.Name, dir: path.Join(made.Mountpoint, carry.Trees), slots: make(chan struct{}, couriers)}
-	at := b.place("")
+	at := b.place()
 	at.image, c.entry = img.id, at.entry()
 	defer func() {
 		if err != nil {

@@ -44,8 +44,6 @@ type Options struct {
 	// where DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say so) or ssh://; empty: the
 	// default.
 	Host string
-	// Boxes is about how many boxes will be started; 0: not known.
-	Boxes int
 	// Engine is the one that must answer there, EngineDocker or EnginePodman;
 	// empty: any.
 	Engine string
@@ -72,13 +70,13 @@ type Backend struct {
 	engine  string // EngineDocker or EnginePodman
 	version string
 	seccomp string // file of the profile that podman is to use; empty: its own
+	hosts   string // file for boxes that closesItself; empty: there are none
 	remote  remote
 	carrier carrier
 
 	lease  *leases
 	starts chan struct{}
 	images imageCache
-	slots  slots
 
 	networkOnce sync.Mutex
 	networkOK   bool
@@ -125,7 +123,7 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 	if opts.Look {
 		return b, nil
 	}
-	if err := b.giveSeccomp(); err != nil {
+	if err := errors.Join(b.giveSeccomp(), b.giveHosts()); err != nil {
 		b.lease.release()
 		_ = api.Close()
 		return nil, fail(sandbox.KindConfig, "open docker backend", err)
@@ -174,7 +172,7 @@ func (b *Backend) Preflight(ctx context.Context, specs []sandbox.Spec) error {
 
 // possible reports what is wrong with a spec before its box is made.
 func (b *Backend) possible(ctx context.Context, s sandbox.Spec) error {
-	r, err := plan(s, b.place(""))
+	r, err := plan(s, b.place())
 	if err != nil {
 		return err
 	}
@@ -266,17 +264,16 @@ func (b *Backend) Close(ctx context.Context) error {
 		open = append(open, x)
 	}
 	b.mu.Unlock()
-	errs := make([]error, len(open)+4)
+	errs := make([]error, len(open)+3)
 	var wg sync.WaitGroup
 	for i, x := range open {
 		wg.Go(func() { errs[i] = x.Close(ctx) })
 	}
 	wg.Wait()
-	errs[len(open)] = b.slots.close(ctx, b)
 	// What a start was just making is found by its label.
-	errs[len(open)+1] = b.removeAll(ctx, b.lease.id)
-	errs[len(open)+2] = b.sweepNetworks(ctx)
-	errs[len(open)+3] = b.closeCarrier(ctx)
+	errs[len(open)] = b.removeAll(ctx, b.lease.id)
+	errs[len(open)+1] = b.sweepNetworks(ctx)
+	errs[len(open)+2] = b.closeCarrier(ctx)
 	b.lease.release()
 	return errors.Join(append(errs, b.api.Close())...)
 }

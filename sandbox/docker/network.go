@@ -23,6 +23,34 @@ const (
 	optionICC    = "com.docker.network.bridge.enable_icc"
 )
 
+// hostsPath is the file that programs look names up in first.
+const hostsPath = "/etc/hosts"
+
+// hosts is what Docker gives a container without a network.
+const hosts = `127.0.0.1	localhost
+::1	localhost ip6-localhost ip6-loopback
+fe00::0	ip6-localnet
+ff00::0	ip6-mcastprefix
+ff02::1	ip6-allnodes
+ff02::2	ip6-allrouters
+`
+
+// giveHosts lays the file that a closed box has as /etc/hosts.
+func (b *Backend) giveHosts() (err error) {
+	if b.engine == EngineDocker && b.Local() {
+		b.hosts, err = layFile(b.opts.StateDir, "hosts", "", []byte(hosts))
+	}
+	return err
+}
+
+// closesItself tells whether the engine is asked to leave a box's networking
+// alone. The box has a network namespace of its own then too: runc makes it, with
+// loopback. For what Docker would do it starts a second dockerd with every box,
+// which takes as long as all the rest; but then it also lays /etc/hosts.
+func closesItself(s sandbox.Spec, at place) bool {
+	return s.Network.Closed() && at.hosts != "" && (s.OCIRuntime == "" || s.OCIRuntime == "runc") && len(s.HostConfig) == 0
+}
+
 // bridgeName is the network of a box. Podman keeps apart networks only, so
 // there each box has its own; one that is kept has the same again.
 func (b *Backend) bridgeName(s *session) string {

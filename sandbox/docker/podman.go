@@ -1,15 +1,9 @@
 package docker
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -66,28 +60,8 @@ func (b *Backend) giveSeccomp() error {
 		b.opts.Notice(fmt.Sprintf("podman at %s uses its own seccomp profile, which lets programs in boxes make user namespaces and keyrings", b.address))
 		return nil
 	}
-	sum := sha256.Sum256(profile)
-	name := filepath.Join(b.opts.StateDir, "seccomp-"+hex.EncodeToString(sum[:8])+".json")
-	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, profile) {
-		b.seccomp = name
-		return nil
-	}
-	// Whole or not at all: another runner reads it.
-	f, err := os.CreateTemp(b.opts.StateDir, ".seccomp-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(profile)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return err
-	}
-	b.seccomp = name
-	return nil
+	b.seccomp, err = layFile(b.opts.StateDir, "seccomp", ".json", profile)
+	return err
 }
 
 // Engine is EngineDocker or EnginePodman.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,7 @@ const (
 // The labels of what belongs to herd-runner. Ownership is told by them alone.
 const (
 	labelOurs     = "herd-runner"
-	labelRole     = "herd-runner.role" // "box", "idle", "courier" or "network"; of volumes "guest" or "copies"
+	labelRole     = "herd-runner.role" // "box", "courier" or "network"; of volumes "guest" or "copies"
 	labelHost     = "herd-runner.host"
 	labelLease    = "herd-runner.lease"
 	labelProject  = "herd-runner.project"
@@ -62,7 +63,7 @@ type place struct {
 	copies      string // directory of the engine with copies of this machine's files; empty: none
 	image       string // id
 	host, lease string
-	netns       string // id of the idle container whose network it joins; empty: its own
+	hosts       string // host path of a closed box's /etc/hosts; empty: the engine's
 	bridge      string // network of boxes with network "bridge"
 }
 
@@ -123,14 +124,15 @@ func plan(s sandbox.Spec, at place) (request, error) {
 	}
 
 	r.Config = &container.Config{
-		Image:        at.image,
-		User:         fmt.Sprintf("%d:%d", uid, gid),
-		Entrypoint:   []string{at.entry()},
-		Cmd:          []string{"guest"},
-		Labels:       labels(s, at),
-		WorkingDir:   "/",
-		ExposedPorts: exposed,
-		AttachStdin:  true, AttachStdout: true, AttachStderr: true,
+		Image:           at.image,
+		User:            fmt.Sprintf("%d:%d", uid, gid),
+		Entrypoint:      []string{at.entry()},
+		Cmd:             []string{"guest"},
+		Labels:          labels(s, at),
+		WorkingDir:      "/",
+		ExposedPorts:    exposed,
+		NetworkDisabled: closesItself(s, at),
+		AttachStdin:     true, AttachStdout: true, AttachStderr: true,
 		OpenStdin: true, StdinOnce: true, // the runner's death is the end of stdin
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 	}
@@ -172,18 +174,6 @@ func plan(s sandbox.Spec, at place) (request, error) {
 	return r, nil
 }
 
-// planIdle is the container that only holds a network namespace for boxes to
-// join. It is as hard as a box and has nothing mounted.
-func planIdle(at place) request {
-	r, _ := plan(sandbox.Spec{
-		Memory: 64 << 20, PidsLimit: 32, User: "65534:65534", Network: sandbox.Network{Mode: "none"},
-	}, at)
-	r.Config.Cmd = []string{"guest", "idle"}
-	r.Config.Labels[labelRole] = "idle"
-	r.Host.AutoRemove = true
-	return r
-}
-
 func user(s sandbox.Spec) (uid, gid int, err error) {
 	text := s.User
 	if text == "" {
@@ -207,9 +197,6 @@ func networkMode(s sandbox.Spec, at place) (container.NetworkMode, error) {
 	}
 	switch s.Network.Mode {
 	case "none", "allow": // what is allowed comes through the tunnel
-		if at.netns != "" {
-			return container.NetworkMode("container:" + at.netns), nil
-		}
 		return network.NetworkNone, nil
 	case "", "bridge":
 		return container.NetworkMode(at.bridge), nil
@@ -251,6 +238,9 @@ func mounts(s sandbox.Spec, at place, memory int64, uid, gid int) ([]mount.Mount
 			b.BindOptions.Propagation = mount.PropagationRSlave // the engine wants it so below its own directory
 		}
 		out = append(out, b)
+	}
+	if closesItself(s, at) && !slices.ContainsFunc(out, func(m mount.Mount) bool { return m.Target == hostsPath }) {
+		out = append(out, bind(at.hosts, hostsPath, true))
 	}
 	return out, tmpfs, nil
 }

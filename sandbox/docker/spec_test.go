@@ -25,9 +25,9 @@ func TestPlan(t *testing.T) {
 		at   place
 	}{
 		"defaults": {sandbox.Spec{Image: "img"}, testPlace},
-		"joined": {
+		"closed": {
 			sandbox.Spec{Image: "img", Network: sandbox.Network{Mode: "none"}},
-			place{runner: "/opt/herd-runner", image: "sha256:1", host: "host1", lease: "lease1", bridge: sharedBridge, netns: "idle1"},
+			place{runner: "/opt/herd-runner", hosts: "/opt/hosts", image: "sha256:1", host: "host1", lease: "lease1", bridge: sharedBridge},
 		},
 		"full": {sandbox.Spec{
 			Run: "r", Job: "j", Step: "s", Image: "img", Memory: 512 << 20, CPUs: 1.5, CPUShares: 512,
@@ -41,17 +41,11 @@ func TestPlan(t *testing.T) {
 			Env:    map[string]string{"TOKEN": "never-in-inspect"},
 			Ports:  []string{"8080:80"}, OCIRuntime: "runsc", Keep: true,
 		}, testPlace},
-		"idle": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got request
-			if name == "idle" {
-				got = planIdle(testPlace)
-			} else {
-				var err error
-				if got, err = plan(tc.spec, tc.at); err != nil {
-					t.Fatal(err)
-				}
+			got, err := plan(tc.spec, tc.at)
+			if err != nil {
+				t.Fatal(err)
 			}
 			b, err := json.MarshalIndent(got, "", "  ")
 			if err != nil {

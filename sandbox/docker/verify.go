@@ -37,6 +37,7 @@ func weakened(asked request, got container.InspectResponse) []string {
 	differ("memory and swap", a.MemorySwap, h.MemorySwap)
 	differ("pids limit", deref(a.PidsLimit), deref(h.PidsLimit))
 	differ("network mode", a.NetworkMode, h.NetworkMode)
+	differ("networking off", asked.Config.NetworkDisabled, got.Config.NetworkDisabled)
 	differ("pid namespace", a.PidMode, h.PidMode)
 	differ("ipc namespace", a.IpcMode, h.IpcMode)
 	differ("uts namespace", a.UTSMode, h.UTSMode)

@@ -7,6 +7,7 @@ package guest
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -20,17 +21,13 @@ import (
 )
 
 // Main runs the guest on the standard streams until the input ends and
-// returns the exit code. With the argument "idle" it only holds its
-// container's namespaces; with "carry" it is a process that package carry runs.
+// returns the exit code. With the argument "carry" it is a process that package
+// carry runs.
 func Main(args []string) int {
 	around := preferForOOM()
 	if err := harden(); err != nil {
 		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
 		return 1
-	}
-	if len(args) > 0 && args[0] == "idle" {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		return 0
 	}
 	if len(args) > 0 && args[0] == "carry" {
 		return carry.Main(args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -194,6 +191,7 @@ func (s *server) control(r *wire.Reader) {
 
 // confinement reads what the kernel keeps this process, and so the box, from.
 func confinement() (c wire.Confinement) {
+	c.Links = links()
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return c
@@ -212,4 +210,19 @@ func confinement() (c wire.Confinement) {
 		}
 	}
 	return c
+}
+
+// links are the names of the network interfaces that are up; none where they can
+// not be listed.
+func links() (up []string) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil
+	}
+	for _, i := range all {
+		if i.Flags&net.FlagUp != 0 {
+			up = append(up, i.Name)
+		}
+	}
+	return up
 }

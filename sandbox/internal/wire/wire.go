@@ -77,9 +77,13 @@ type Hello struct {
 	Problem string `json:",omitempty"`
 }
 
-// Confinement is the guest's lines of /proc/self/status: what really holds, told
-// before anything else runs in the box.
-type Confinement struct{ Seccomp, NoNewPrivs, CapEff, CapBnd string }
+// Confinement is what really holds in the box, told before anything else runs
+// in it: lines of the guest's /proc/self/status, and the network interfaces that
+// are up.
+type Confinement struct {
+	Seccomp, NoNewPrivs, CapEff, CapBnd string
+	Links                               []string
+}
 
 // Start is one process. What may hold any bytes is []byte, which JSON keeps.
 type Start struct {
