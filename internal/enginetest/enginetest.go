@@ -26,9 +26,19 @@ func workDir(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		unmountBelow(dir)
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("what the test's engine had: %v", err)
+		// Podman's own clean-up of a container outlives its service, and mounts again.
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(upTime); ; <-tick.C {
+			unmountBelow(dir)
+			err := os.RemoveAll(dir)
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("what the test's engine had: %v", err)
+				return
+			}
 		}
 	})
 	return dir
