@@ -12,10 +12,6 @@ import (
 // runCall runs the workflow that a leg's job calls, as a run inside of this one:
 // with a plan, jobs and contexts of its own, under the same bounds.
 func (r *run) runCall(ctx context.Context, n *workflow.Node) {
-	st := r.jobs[n.Job.ID]
-	if st.skip != "" {
-		return
-	}
 	l := r.leg(n.Leg)
 	if l.skip != "" {
 		return
@@ -83,6 +79,9 @@ func (r *run) callee(n *workflow.Node, l *legState) (*run, error) {
 	}
 	o := r.Options
 	o.Plan = plan
+	if !r.stands(job) {
+		o.Earlier = nil
+	}
 	o.Contexts = func(name string, onHost bool) (expr.Value, bool) {
 		switch name {
 		case "inputs":

@@ -20,13 +20,16 @@ const (
 // jobState is what is known of a job while and after it runs. Its fields are
 // written by the job's own nodes and read by nodes that wait for them.
 type jobState struct {
-	job         *workflow.Job
-	skip        string // result when the gate let nothing run: skipped, failure, cancelled
-	result      string // after JobEnd
-	outputs     *expr.Object
-	matrix      *expr.Array // {matrix, result, outputs} of every leg, in order
-	usage       event.Usage
-	maxParallel int // strategy.max-parallel; 0: no limit
+	job     *workflow.Job
+	skip    string // result when the gate let nothing run: skipped, failure, cancelled
+	result  string // after JobEnd
+	outputs *expr.Object
+	matrix  *expr.Array // {matrix, result, outputs} of every leg, in order
+	usage   event.Usage
+	// earlier are its legs that are taken over, by their ids; set by its gate.
+	earlier     map[string]EarlierLeg
+	takenOver   bool // all of them are
+	maxParallel int  // strategy.max-parallel; 0: no limit
 	failFast    bool
 
 	// ancestors' results, this job's own included, for the jobs that need it.
@@ -78,17 +81,20 @@ func (r *run) ancestry(job *workflow.Job) status {
 func (r *run) runGate(n *workflow.Node) []*workflow.Node {
 	job, st := n.Job, r.jobs[n.Job.ID]
 	sc := &scope{run: r, job: job, status: r.ancestry(job)}
-	ok, err := r.decideJob(n, sc)
-	switch {
-	case err != nil:
-		r.failJob(n, "if", err)
-		return nil
-	case !ok:
-		st.skip = resultSkipped
-		if sc.status.cancelled {
-			st.skip = resultCancelled
+	// What it is taken over for has decided that it runs.
+	if st.earlier = r.takesOver(job); st.earlier == nil {
+		ok, err := r.decideJob(n, sc)
+		switch {
+		case err != nil:
+			r.failJob(n, "if", err)
+			return nil
+		case !ok:
+			st.skip = resultSkipped
+			if sc.status.cancelled {
+				st.skip = resultCancelled
+			}
+			return nil
 		}
-		return nil
 	}
 	if err := r.readStrategy(sc, st); err != nil {
 		r.failJob(n, "strategy", err)
@@ -167,6 +173,7 @@ func (r *run) endJob(n *workflow.Node) {
 		st.infrastructure = st.infrastructure || l.infrastructure
 	}
 	st.matrix = matrixOf(st.legs)
+	st.takenOver = len(st.legs) > 0 && !slices.ContainsFunc(st.legs, func(l *legState) bool { return l.earlier == nil })
 	before := r.ancestry(n.Job)
 	st.allSucceeded = st.result == resultSuccess
 	st.anyFailed = st.result == resultFailure || before.failure

@@ -142,8 +142,7 @@ func (r *run) hold(ctx context.Context, req GroupRequest, lost func(why string))
 // startLeg waits for the leg's concurrency group. A leg that is cancelled before
 // it has it never starts: none of its steps run, whatever their conditions.
 func (r *run) startLeg(ctx context.Context, n *workflow.Node) {
-	st := r.jobs[n.Job.ID]
-	if st.skip != "" || r.AcquireGroup == nil {
+	if r.AcquireGroup == nil {
 		return
 	}
 	l := r.leg(n.Leg)

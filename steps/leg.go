@@ -35,6 +35,7 @@ type legState struct {
 	budgets []BudgetLevel // nearest first
 	group   string        // its concurrency group; empty: it has none
 	leave   func()        // gives its concurrency group up; nil: it has none
+	earlier EarlierLeg    // it is taken over; nil: it is not
 	skip    string        // result when it never started: a cancel or its concurrency group came first
 	broken  error         // the leg's own env or timeout could not be evaluated
 	result  string        // after LegEnd
@@ -75,7 +76,7 @@ func (r *run) leg(leg *workflow.Leg) *legState {
 	l := r.legs[leg]
 	if l == nil {
 		l = &legState{
-			leg: leg, index: len(r.legs) + 1, outputs: expr.NewObject(), expired: make(chan struct{}),
+			leg: leg, index: len(r.legs) + 1, earlier: r.jobs[leg.Job.ID].earlier[leg.ID], outputs: expr.NewObject(), expired: make(chan struct{}),
 			view: view{steps: expr.NewObject(), env: map[string]string{}},
 		}
 		if leg.Job.IsConcurrent() {
@@ -270,6 +271,10 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 		return
 	}
 	l := r.leg(n.Leg)
+	if l.earlier != nil {
+		r.takeOver(st, l)
+		return
+	}
 	if l.leave != nil {
 		defer l.leave()
 	}
@@ -309,7 +314,7 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 	st.legs = append(st.legs, l)
 	st.mu.Unlock()
 	st.failFastAfter(l)
-	out := event.Outcome{Outcome: outcome, Conclusion: l.result, Outputs: stringMap(l.outputs), DurationMS: r.Now().Sub(l.start).Milliseconds()}
+	out := event.Outcome{Outcome: outcome, Conclusion: l.result, Outputs: stringMap(l.outputs), Work: told(l.works), DurationMS: r.Now().Sub(l.start).Milliseconds()}
 	if outcome == resultCancelled {
 		out.Cause, out.Message = event.CauseCancelled, r.cancelReason(l)
 	}

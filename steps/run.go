@@ -23,6 +23,9 @@ import (
 type Options struct {
 	Plan *workflow.Plan
 	Info event.RunInfo
+	// Earlier are the legs that are taken over from an earlier run, by the id of
+	// their job and their own; nil: there was none.
+	Earlier map[string]map[string]EarlierLeg
 
 	// Contexts gives the contexts that are the same for the whole run, but for
 	// where things are, which differs between a box and the host: github,

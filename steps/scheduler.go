@@ -84,6 +84,9 @@ func (r *run) runNode(ctx context.Context, n *workflow.Node) (end nodeEnd) {
 	end.node = n
 	defer r.ahead.end(n)
 	recovered := panics.Try(func() {
+		if r.passesOver(n) {
+			return
+		}
 		switch n.Kind {
 		case workflow.JobGate:
 			end.added = r.runGate(n)

@@ -49,10 +49,6 @@ type stepRun struct {
 
 // runStep executes one step: condition, env, attempts, outcome.
 func (r *run) runStep(ctx context.Context, n *workflow.Node) {
-	st := r.jobs[n.Job.ID]
-	if st.skip != "" {
-		return
-	}
 	l := r.leg(n.Leg)
 	if !r.beginOnce(n, l) {
 		return

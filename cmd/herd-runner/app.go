@@ -119,7 +119,7 @@ func (a *App) root() *cobra.Command {
 	root.SetIn(a.Stdin)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		a.runCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
+		a.runCommand(), a.rerunCommand(), a.validateCommand(), a.graphCommand(), a.evalCommand(),
 		a.psCommand(), a.showCommand(), a.logsCommand(), a.whyCommand(), a.egressCommand(), a.policyCommand(), a.cancelCommand(),
 		a.boxCommand(), a.cleanCommand(), a.runtimesCommand(), a.imageCommand(), a.cassetteCommand(), a.doctorCommand(), a.verifyCommand(), a.schemaCommand(), a.versionCommand(),
 	)

@@ -106,10 +106,12 @@ func (p *prepared) githubContext(runID, workspaceDir string) *expr.Object {
 		token = p.app.Getenv("GITHUB_TOKEN")
 	}
 	p.masker.Add(token)
-	return github.Context(github.Options{
+	context := github.Context(github.Options{
 		Getenv: p.app.Getenv, Workspace: workspaceDir, Workflow: p.name(), File: file, RunID: runID,
-		Token: token, EventName: p.eventName, Event: p.payload, OwnEvent: p.flags.event != "", Inputs: p.inputs,
+		Token: token, EventName: p.given.EventName, Event: p.payload, OwnEvent: p.flags.event != "", Inputs: p.inputs,
 	}, checkout)
+	p.earlier.recall(context)
+	return context
 }
 
 // environment gives the variables every step starts with: GitHub's, then

@@ -17,20 +17,9 @@ const maxWorkflow = 16 << 20
 // readWorkflow reads, parses and checks a workflow file and all it uses. The
 // problems are all of these files'; the workflow always has its name and source.
 func readWorkflow(dir, name string) (*workflow.Workflow, []workflow.Problem, error) {
-	f, err := os.Open(under(dir, name))
+	src, err := readSource(dir, name)
 	if err != nil {
-		return nil, nil, problem("workflow: %w; `herd-runner run` without a file lists the workflows it finds", err)
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err == nil && !st.Mode().IsRegular() {
-		return nil, nil, problem("workflow %s is not a regular file", name)
-	}
-	src, err := io.ReadAll(io.LimitReader(f, maxWorkflow+1))
-	if err != nil {
-		return nil, nil, problem("workflow: %w", err)
-	}
-	if len(src) > maxWorkflow {
-		return nil, nil, problem("workflow %s is larger than %d MiB", name, maxWorkflow>>20)
+		return nil, nil, err
 	}
 	w, _, problems := workflow.Load(name, src, projectFile(dir))
 	if w == nil {
@@ -38,6 +27,26 @@ func readWorkflow(dir, name string) (*workflow.Workflow, []workflow.Problem, err
 	}
 	w.Src = src
 	return w, problems, nil
+}
+
+// readSource reads the text of a workflow.
+func readSource(dir, name string) ([]byte, error) {
+	f, err := os.Open(under(dir, name))
+	if err != nil {
+		return nil, problem("workflow: %w; `herd-runner run` without a file lists the workflows it finds", err)
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && !st.Mode().IsRegular() {
+		return nil, problem("workflow %s is not a regular file", name)
+	}
+	src, err := io.ReadAll(io.LimitReader(f, maxWorkflow+1))
+	if err != nil {
+		return nil, problem("workflow: %w", err)
+	}
+	if len(src) > maxWorkflow {
+		return nil, problem("workflow %s is larger than %d MiB", name, maxWorkflow>>20)
+	}
+	return src, nil
 }
 
 // foundWorkflow is one of the workflows of a project.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/herd-runner/herd-runner/internal/gateway"
+	"github.com/herd-runner/herd-runner/internal/journal"
 	"github.com/herd-runner/herd-runner/internal/policy"
 	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/internal/workspace"
@@ -28,13 +29,15 @@ type prepared struct {
 	workflow *workflow.Workflow
 	plan     *workflow.Plan
 
-	eventName string
-	payload   *expr.Object // github.event; nil: none given
-	inputs    *expr.Object
-	secrets   map[string]string
-	vars      *expr.Object
-	env       map[string]string // --env-file
-	masker    *redact.Masker
+	// given is what it starts with, as a rerun would start with it again.
+	given   journal.Given
+	earlier *earlier     // the run that it goes on from; nil: none
+	payload *expr.Object // github.event; nil: none given
+	inputs  *expr.Object
+	secrets map[string]string
+	vars    *expr.Object
+	env     map[string]string // --env-file
+	masker  *redact.Masker
 
 	policy   *policy.Policy
 	runtimes *runtimes.Factory
@@ -63,16 +66,19 @@ type prepared struct {
 }
 
 // prepare reads and checks everything that can be checked before a run starts.
-func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, error) {
+func (a *App) prepare(ctx context.Context, src source, f runFlags) (*prepared, error) {
 	dir, err := filepath.Abs(f.dir)
 	if err != nil {
 		return nil, problem("-C: %w", err)
 	}
-	p := &prepared{flags: f, dir: dir, app: a, masker: redact.New(), backends: &backends{app: a}}
+	p := &prepared{flags: f, dir: dir, app: a, earlier: src.earlier, masker: redact.New(), backends: &backends{app: a}}
 	p.canIsolate = sync.OnceValue(func() error { return workspace.CanIsolate(dir) })
 	p.canPush = func(remote string) error { return workspace.CanPush(ctx, dir, remote) }
 	var problems []workflow.Problem
-	if p.workflow, problems, err = readWorkflow(dir, file); err != nil {
+	if p.workflow, problems, err = src.workflow(dir); err != nil {
+		return nil, err
+	}
+	if p.given, err = src.given(a, dir, f); err != nil {
 		return nil, err
 	}
 	policyFile, err := a.policyFile(f)
@@ -86,10 +92,13 @@ func (a *App) prepare(ctx context.Context, file string, f runFlags) (*prepared, 
 	if err := a.show(p.workflow, p.permitted(problems)); err != nil {
 		return nil, err
 	}
-	if p.plan, problems = workflow.NewPlan(p.workflow, f.job); workflow.HasErrors(problems) {
+	if p.plan, problems = workflow.NewPlan(p.workflow, p.given.Job); workflow.HasErrors(problems) {
 		return nil, a.show(p.workflow, problems)
 	}
 	if err := p.readValues(a); err != nil {
+		return nil, err
+	}
+	if err := p.earlier.takeOver(ctx, p); err != nil {
 		return nil, err
 	}
 	if f.locked {
@@ -221,24 +230,15 @@ func (p *prepared) name() string {
 	return p.workflow.File
 }
 
-// readValues reads inputs, secrets, vars, environment and event.
-func (p *prepared) readValues(a *App) error {
+// readValues reads secrets and environment, and takes what the run is given.
+func (p *prepared) readValues(a *App) (err error) {
 	f := p.flags
-	given, err := readInputs(p.dir, f.inputsFile, f.inputs)
-	if err != nil {
-		return err
-	}
 	if p.secrets, err = readSecrets(p.dir, f.secretFile, f.secrets, a.Getenv); err != nil {
 		return err
 	}
 	for _, v := range p.secrets {
 		p.masker.Add(v)
 	}
-	vars, err := pairs("--var", f.vars)
-	if err != nil {
-		return err
-	}
-	p.vars, _ = expr.FromGo(vars).(*expr.Object)
 	if f.envFile != "" {
 		b, err := readBounded(under(p.dir, f.envFile))
 		if err != nil {
@@ -248,52 +248,21 @@ func (p *prepared) readValues(a *App) error {
 			return problem("--env-file: %w", err)
 		}
 	}
-	if err := p.readEvent(a); err != nil {
+	if err := p.earlier.missing(p.secrets, p.env); err != nil {
 		return err
 	}
-	event := p.eventName
-	if len(given) > 0 && f.eventName == "" {
-		// Who gives inputs dispatches the workflow, whatever event CI is in.
-		event = "workflow_dispatch"
+	p.vars, _ = expr.FromGo(p.given.Vars).(*expr.Object)
+	if len(p.given.Payload) > 0 {
+		if p.payload, err = readPayload(p.given.Payload); err != nil {
+			return problem("event: %w", err)
+		}
 	}
 	var problems []workflow.Problem
-	p.inputs, problems = workflow.ResolveInputs(p.workflow.On, event, given)
+	p.inputs, problems = workflow.ResolveInputs(p.workflow.On, p.given.InputsEvent, p.given.Inputs)
 	for i := range problems {
 		problems[i].File = p.workflow.File
 	}
 	return a.show(p.workflow, problems)
-}
-
-// readEvent takes the event from --event, or from GitHub's environment.
-func (p *prepared) readEvent(a *App) error {
-	p.eventName = p.flags.eventName
-	file := p.flags.event
-	if file == "" && a.Getenv("GITHUB_ACTIONS") == "true" {
-		file = a.Getenv("GITHUB_EVENT_PATH")
-	}
-	if p.eventName == "" {
-		p.eventName = a.Getenv("GITHUB_EVENT_NAME")
-	}
-	if p.eventName == "" {
-		p.eventName = "workflow_dispatch"
-	}
-	if file == "" {
-		return nil
-	}
-	b, err := readBounded(under(p.dir, file))
-	if err != nil {
-		return problem("--event: %w", err)
-	}
-	v, err := expr.FromJSON(b)
-	if err != nil {
-		return problem("--event %s: %w", file, err)
-	}
-	o, ok := v.(*expr.Object)
-	if !ok {
-		return problem("--event %s: expected a JSON object", file)
-	}
-	p.payload = o
-	return nil
 }
 
 // labels are the "job/step" known before the run.

@@ -64,24 +64,28 @@ func (a *App) runCommand() *cobra.Command {
 			if len(args) == 0 {
 				return a.listWorkflows(f.dir)
 			}
-			if cmd.Flags().Changed("max-cost") && !(f.maxCost > 0 && f.maxCost <= 1_000_000) {
-				return problem("%w", errMaxCost)
-			}
-			return a.run(cmd.Context(), args[0], f)
+			return a.run(cmd, source{file: args[0]}, f)
 		},
 	}
-	dirFlag(cmd, &f.dir)
-	a.sandboxFlag(cmd)
+	a.runFlags(cmd, &f)
 	fl := cmd.Flags()
 	fl.StringVarP(&f.job, "job", "j", "", "run this job and what it needs")
 	fl.StringArrayVarP(&f.inputs, "input", "i", nil, "workflow input NAME=VALUE")
 	fl.StringVar(&f.inputsFile, "inputs-file", "", "inputs as JSON, YAML or NAME=VALUE lines")
-	fl.StringArrayVar(&f.secrets, "secret", nil, "secret NAME (from the environment) or NAME=VALUE")
-	fl.StringVar(&f.secretFile, "secret-file", "", "secrets as NAME=VALUE lines")
 	fl.StringArrayVar(&f.vars, "var", nil, "NAME=VALUE of the vars context")
-	fl.StringVar(&f.envFile, "env-file", "", "environment of the steps as NAME=VALUE lines")
 	fl.StringVar(&f.event, "event", "", "event payload (JSON) for github.event")
 	fl.StringVar(&f.eventName, "event-name", "", "github.event_name (default: workflow_dispatch, or GITHUB_EVENT_NAME)")
+	return cmd
+}
+
+// runFlags are the flags of every verb that runs a workflow.
+func (a *App) runFlags(cmd *cobra.Command, f *runFlags) {
+	dirFlag(cmd, &f.dir)
+	a.sandboxFlag(cmd)
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.secrets, "secret", nil, "secret NAME (from the environment) or NAME=VALUE")
+	fl.StringVar(&f.secretFile, "secret-file", "", "secrets as NAME=VALUE lines")
+	fl.StringVar(&f.envFile, "env-file", "", "environment of the steps as NAME=VALUE lines")
 	fl.StringArrayVar(&f.allow, "allow", nil, "what the workflow may do beyond the defaults, for example host (see docs/security.md)")
 	fl.StringVar(&f.policyFile, "policy", "", "policy file (default: policy.yml in the user's configuration directory)")
 	fl.StringVar(&f.replay, "replay", "", "answer model requests from the cassettes in this directory")
@@ -100,11 +104,13 @@ func (a *App) runCommand() *cobra.Command {
 	fl.StringVar(&f.summaryFile, "summary-file", "", "append the run's summary (Markdown) to this file")
 	fl.StringVar(&f.resultFile, "result-file", "", "write run id, conclusion and cost (JSON) to this file")
 	fl.BoolVar(&f.keepWorkspaces, "keep-workspaces", false, "keep what isolated and copied workspaces held, in .herd/workspaces (of the newest 5 runs)")
-	return cmd
 }
 
 // run is the verb: check everything, then execute, then account.
-func (a *App) run(ctx context.Context, file string, f runFlags) error {
+func (a *App) run(cmd *cobra.Command, from source, f runFlags) error {
+	if cmd.Flags().Changed("max-cost") && !(f.maxCost > 0 && f.maxCost <= 1_000_000) {
+		return problem("%w", errMaxCost)
+	}
 	if f.maxParallel < 1 || f.maxAgents < 1 {
 		return problem("--max-parallel and --max-agents must be at least 1")
 	}
@@ -126,7 +132,8 @@ func (a *App) run(ctx context.Context, file string, f runFlags) error {
 	if f.build && f.dryRun {
 		return problem("--build and --dry-run cannot stand together: a dry run starts nothing")
 	}
-	p, err := a.prepare(ctx, file, f)
+	ctx := cmd.Context()
+	p, err := a.prepare(ctx, from, f)
 	if err != nil {
 		return err
 	}
@@ -188,20 +195,23 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	})
 	a.sweep(p, sink)
 	p.tellChosen(a, sink)
+	p.earlier.tell(a, sink)
 	ahead := 0
 	if p.boxes {
 		ahead, _ = boxesAhead(p.flags.prewarm) // checked by run
 	}
 	free, _ := minFree(p.flags.minFree) // checked by run
 	contexts := p.contexts(id, ws.Root())
+	record.WriteGiven(p.toRecord(contexts))
 	sum := sha256.Sum256(p.workflow.Src)
 	conversations := &talks{project: p.dir, workflow: p.workflow.File, run: id}
 	out := steps.Run(ctx, steps.Options{
 		Plan: p.plan,
-		Info: event.RunInfo{
+		Info: p.earlier.info(event.RunInfo{
 			ID: id, Name: name, Workflow: p.name(), File: p.workflow.File, SHA256: hex.EncodeToString(sum[:]),
-			Event: p.eventName, Dir: p.dir, PID: os.Getpid(), Version: a.Version,
-		},
+			Event: p.given.EventName, Dir: p.dir, PID: os.Getpid(), Version: a.Version,
+		}),
+		Earlier:       p.earlier.legs(),
 		Contexts:      contexts,
 		Env:           p.environment(contexts, id),
 		Event:         eventJSON(contexts),
@@ -453,7 +463,7 @@ func (a *App) dryRun(p *prepared) error {
 	if err := workflow.Graph(a.Stdout, p.plan, "text"); err != nil {
 		return infra(err)
 	}
-	for _, line := range p.describe {
+	for _, line := range append(p.describe, p.earlier.describe()...) {
 		fmt.Fprintln(a.Stdout, line)
 	}
 	fmt.Fprintf(a.Stdout, "%s is fine; nothing was started\n", filepath.Base(p.workflow.File))

@@ -44,6 +44,9 @@ type Event struct {
 	Job     string    `json:"job,omitempty"`
 	Step    string    `json:"step,omitempty"`
 	Attempt int       `json:"attempt,omitempty"` // 1-based; 0 outside a step
+	// From is the run that a job or step was taken over from; empty: it is of this
+	// run.
+	From string `json:"from,omitempty"`
 
 	Name      string         `json:"name,omitempty"`
 	Text      string         `json:"text,omitempty"`
@@ -73,6 +76,10 @@ type RunInfo struct {
 	PID      int      `json:"pid"`
 	Args     []string `json:"args,omitempty"` // secrets redacted
 	Version  string   `json:"version"`
+	// Attempt counts a run and its reruns, 1-based; RerunOf is the run that this
+	// one goes on from. Both are empty where it goes on from none.
+	Attempt int    `json:"attempt,omitempty"`
+	RerunOf string `json:"rerun_of,omitempty"`
 }
 
 // StepInfo says what a step is before it runs.
@@ -245,13 +252,25 @@ type Outcome struct {
 	Message    string            `json:"message,omitempty"` // for the person, redacted
 	Hint       string            `json:"hint,omitempty"`
 	Outputs    map[string]string `json:"outputs,omitempty"`
-	DurationMS int64             `json:"duration_ms"`
-	Usage      *Usage            `json:"usage,omitempty"`
-	Turns      int               `json:"turns,omitempty"`
-	SessionID  string            `json:"session_id,omitempty"`
-	RetryAt    time.Time         `json:"retry_at,omitzero"`     // of rate_limited: when the limit ends
-	PeakMemory int64             `json:"peak_memory,omitempty"` // bytes
-	CPUMS      int64             `json:"cpu_ms,omitempty"`
+	// Withheld names what was set and is not told as it is: it holds a secret.
+	Withheld []string `json:"withheld,omitempty"`
+	// Work is what isolated workspaces of a job brought back.
+	Work       []Work    `json:"work,omitempty"`
+	DurationMS int64     `json:"duration_ms"`
+	Usage      *Usage    `json:"usage,omitempty"`
+	Turns      int       `json:"turns,omitempty"`
+	SessionID  string    `json:"session_id,omitempty"`
+	RetryAt    time.Time `json:"retry_at,omitzero"`     // of rate_limited: when the limit ends
+	PeakMemory int64     `json:"peak_memory,omitempty"` // bytes
+	CPUMS      int64     `json:"cpu_ms,omitempty"`
+}
+
+// Work is what was done in an isolated workspace.
+type Work struct {
+	Name    string   `json:"name"` // who did it
+	Branch  string   `json:"branch"`
+	Commit  string   `json:"commit"`
+	Changed []string `json:"changed"` // paths, sorted
 }
 
 // Sink consumes events. Emit is safe for concurrent use, keeps the order of

@@ -7,6 +7,7 @@
 //	journal.jsonl                    every event but the bulk below: the truth
 //	logs/<job>/<step>.log            the step's output, as the redactor left it
 //	transcripts/<job>/<step>.jsonl   what its agent said and did
+//	given.json                       what it was started with, for a rerun
 //	summary.md                       the run's step summary
 //	lock                             locked as long as the run's process lives
 package journal

@@ -12,6 +12,7 @@ const (
 	herdDir     = ".herd"
 	journalName = "journal.jsonl"
 	summaryName = "summary.md"
+	givenName   = "given.json"
 	lockName    = "lock"
 	tempPrefix  = ".new-"
 	trashPrefix = ".old-"

@@ -45,6 +45,7 @@ type JobState struct {
 	Started, Finished time.Time
 	Outcome           *event.Outcome
 	Condition         string       // why it was skipped
+	From              string       // the run it was taken over from; empty: it is of this one
 	Steps             []*StepState // in the order of the workflow
 }
 
@@ -60,6 +61,7 @@ type StepState struct {
 	Retries           []event.Outcome
 	Outcome           *event.Outcome
 	Condition         string
+	From              string // as in JobState
 	// Waiting is why its model call waits; nil: none does.
 	Waiting *event.Wait
 	Summary string // markdown of the step's own
@@ -178,7 +180,7 @@ func (f *Fold) add(e event.Event) {
 		j.Status, j.Started, j.Name = Running, e.Time, e.Name
 	case event.JobFinished:
 		j := f.jobOf(e.Job)
-		j.Status, j.Outcome, j.Finished = status(e.Outcome), e.Outcome, e.Time
+		j.Status, j.Outcome, j.Finished, j.From = status(e.Outcome), e.Outcome, e.Time, e.From
 	case event.Annotation, event.Notice:
 		if e.Note != nil && len(f.state.Notes) < maxNotes {
 			f.state.Notes = append(f.state.Notes, NoteState{e.Job, e.Step, *e.Note})
@@ -217,7 +219,7 @@ func (f *Fold) addToStep(e event.Event) {
 		s.Attempts = max(s.Attempts, len(s.Retries)) + 1
 	case event.StepFinished:
 		s.Status, s.Outcome, s.Finished, s.Waiting = status(e.Outcome), e.Outcome, e.Time, nil
-		s.Attempts = max(s.Attempts, e.Attempt)
+		s.Attempts, s.From = max(s.Attempts, e.Attempt), e.From
 		if s.Started.IsZero() {
 			f.describe(s, e)
 		}

@@ -28,7 +28,7 @@ func TestTheDocumentedEventsAreTheRealOnes(t *testing.T) {
 	}
 	for title, value := range map[string]any{
 		"Every event": event.Event{}, "run": event.RunInfo{}, "step_info": event.StepInfo{}, "box": event.BoxInfo{}, "message": event.Message{},
-		"exchange": event.ModelCall{}, "egress": event.EgressCall{}, "wait": event.Wait{}, "usage": event.Usage{}, "note": event.Note{}, "outcome": event.Outcome{},
+		"exchange": event.ModelCall{}, "egress": event.EgressCall{}, "wait": event.Wait{}, "usage": event.Usage{}, "note": event.Note{}, "outcome": event.Outcome{}, "work": event.Work{},
 		"condition": event.ConditionInfo{}, "tree": event.ConditionPart{}, "needs": event.NeedResult{},
 	} {
 		var want []string

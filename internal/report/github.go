@@ -59,7 +59,11 @@ func (g *GitHub) Emit(e event.Event) {
 	case event.RunFinished:
 		g.finish(e)
 	default:
-		if e.Step != "" {
+		if e.From != "" {
+			if e.Type == event.JobFinished {
+				g.fenced(label(e.Job, "") + ": taken over from run " + oneLine(e.From, 40))
+			}
+		} else if e.Step != "" {
 			g.toGroup(e)
 		} else if e.Type == event.JobFinished {
 			g.jobFinished(e)

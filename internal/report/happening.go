@@ -16,6 +16,10 @@ func (t *Terminal) happening(e event.Event) {
 	if e.Job != "" {
 		v = t.view(e.Job, e.Step)
 	}
+	if e.From != "" {
+		t.takenOver(v, e)
+		return
+	}
 	switch e.Type {
 	case event.StepStarted:
 		if v != nil {
@@ -65,6 +69,13 @@ func (t *Terminal) happening(e event.Event) {
 		}
 	case event.RunFinished:
 		t.finishRun(e)
+	}
+}
+
+// takenOver tells of a job that an earlier run has run in a line.
+func (t *Terminal) takenOver(v *stepView, e event.Event) {
+	if e.Type == event.JobFinished && v != nil {
+		t.say(v, t.p.with(dim, "✓ taken over from run "+oneLine(e.From, 40)))
 	}
 }
 

@@ -26,7 +26,7 @@ func Markdown(s journal.RunState) string {
 			took = Duration(st.Duration(now))
 		}
 		sign, _ := stepMark(st)
-		mdRow(&b, mdText(jobName(st)), mdText(stepName(st)), sign+" "+mdText(result(st.Status, st.Outcome)), took, tokensIn(st.Usage), tokensOut(st.Usage), Cost(st.Usage))
+		mdRow(&b, mdText(jobName(st)), mdText(stepName(st)), sign+" "+mdText(result(st.Status, st.Outcome)+origin(st)), took, tokensIn(st.Usage), tokensOut(st.Usage), Cost(st.Usage))
 	}
 	mdRow(&b, "**total**", "", "", Duration(s.Duration(now)), tokensIn(s.Usage), tokensOut(s.Usage), Cost(s.Usage))
 	mdFailures(&b, s)

@@ -29,11 +29,20 @@ func PS(w io.Writer, runs []journal.RunState, now time.Time, color bool) error {
 		if !r.Started.IsZero() {
 			started = r.Started.In(now.Location()).Format("2006-01-02 15:04:05")
 		}
-		rows = append(rows, []cell{{text: oneLine(r.ID, 40)}, {text: oneLine(orElse(r.Info.Workflow, r.Info.File), 40)}, {sign + " " + string(r.Status), sgr},
+		rows = append(rows, []cell{{text: oneLine(r.ID, 40)}, {text: oneLine(orElse(r.Info.Workflow, r.Info.File), 40) + attempt(r.Info)}, {sign + " " + string(r.Status), sgr},
 			{text: started}, {text: Duration(r.Duration(now))}, {text: steps}, {text: Cost(r.Usage)}})
 	}
 	_, err := io.WriteString(w, table(paint(color), []bool{4: true, 5: true, 6: true}, rows))
 	return err
+}
+
+// attempt says of a rerun which one it is, and by its last digits what it goes on
+// from.
+func attempt(i event.RunInfo) string {
+	if i.RerunOf == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (attempt %d of %s)", i.Attempt, oneLine(i.RerunOf[strings.LastIndexByte(i.RerunOf, '-')+1:], 40))
 }
 
 // Show tells one run in full: what it was, its steps, why they failed, its notes.
@@ -50,6 +59,9 @@ func Show(w io.Writer, s journal.RunState, now time.Time, color bool) error {
 	field("workflow", s.Info.Workflow)
 	field("file", s.Info.File)
 	field("event", s.Info.Event)
+	if s.Info.RerunOf != "" {
+		field("attempt", fmt.Sprintf("%d, goes on from run %s", s.Info.Attempt, s.Info.RerunOf))
+	}
 	field("project", s.Info.Dir)
 	if !s.Started.IsZero() {
 		field("started", s.Started.In(now.Location()).Format(time.RFC3339))

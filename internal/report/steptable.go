@@ -48,9 +48,17 @@ func stepRow(st *journal.StepState, now time.Time) []cell {
 	}
 	return []cell{
 		{text: oneLine(jobName(st), labelMax)}, {text: name},
-		{sign + " " + oneLine(result(st.Status, st.Outcome), 40), sgr},
+		{sign + " " + oneLine(result(st.Status, st.Outcome), 40) + origin(st), sgr},
 		{text: took}, {text: tokensIn(st.Usage)}, {text: tokensOut(st.Usage)}, {text: Cost(st.Usage)},
 	}
+}
+
+// origin says which run a step was taken over from, if one.
+func origin(st *journal.StepState) string {
+	if st.From == "" {
+		return ""
+	}
+	return ", from " + oneLine(st.From, 40)
 }
 
 // jobName is the id of the step's job, and what the person calls it.
@@ -80,7 +88,7 @@ func totals(s journal.RunState, now time.Time) [][]cell {
 	for _, st := range s.Steps() {
 		// The steps of an action count, the action does not; a wait does nothing.
 		k := kinds[st.Info.Kind]
-		if k == nil || st.Status == journal.Skipped {
+		if k == nil || st.Status == journal.Skipped || st.From != "" {
 			continue
 		}
 		k.n++

@@ -3,6 +3,8 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -78,4 +80,25 @@ func conflict(into string, out []string, w Work, before []Work) error {
 		Message: fmt.Sprintf("what %s merges was changed on both sides:\n  %s%s", into, strings.Join(lines, "\n  "), more),
 		Hint:    "let one job build on the other (`needs` and `merge`), or merge by hand: " + strings.Join(branches, ", "),
 	}
+}
+
+var commitID = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// HasCommit says whether the project's repository still has a commit, so that it
+// can be merged.
+func HasCommit(ctx context.Context, project, commit string) bool {
+	if !commitID.MatchString(commit) {
+		return false
+	}
+	project, err := filepath.EvalSymlinks(project)
+	if err != nil {
+		return false
+	}
+	dir, err := gitDir(project)
+	if err != nil || dir == "" {
+		return false
+	}
+	w := &Workspace{project: project}
+	_, err = repository{dir: dir, persons: true, as: w.gitUser()}.git(ctx, nil, "cat-file", "-e", commit+"^{commit}")
+	return err == nil
 }

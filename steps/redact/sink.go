@@ -2,6 +2,8 @@ package redact
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -125,7 +127,10 @@ func (s *sink) masked(e event.Event) event.Event {
 	})
 	e.Outcome = masked(e.Outcome, func(o *event.Outcome) {
 		o.Message, o.Hint, o.SessionID = m.String(o.Message), m.String(o.Hint), m.String(o.SessionID)
-		o.Outputs = maskedMap(m, o.Outputs)
+		var withheld []string
+		o.Outputs, withheld = maskedMap(m, o.Outputs)
+		o.Withheld = slices.Concat(o.Withheld, withheld)
+		o.Work = maskedWork(m, o)
 	})
 	return e
 }
@@ -159,13 +164,33 @@ func maskedList(m *Masker, list []string) []string {
 	return out
 }
 
-func maskedMap(m *Masker, values map[string]string) map[string]string {
+// maskedMap also names what it masked.
+func maskedMap(m *Masker, values map[string]string) (out map[string]string, changed []string) {
 	if values == nil {
-		return nil
+		return nil, nil
 	}
-	out := make(map[string]string, len(values))
-	for key, v := range values {
-		out[m.String(key)] = m.String(v)
+	out = make(map[string]string, len(values))
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		name, v := m.String(key), m.String(values[key])
+		if name != key || v != values[key] {
+			changed = append(changed, name)
+		}
+		out[name] = v
+	}
+	return out, changed
+}
+
+// maskedWork is the work of an outcome; what is of no use masked is withheld.
+func maskedWork(m *Masker, o *event.Outcome) []event.Work {
+	var out []event.Work
+	withheld := false
+	for _, w := range o.Work {
+		safe := event.Work{Name: m.String(w.Name), Branch: m.String(w.Branch), Commit: w.Commit, Changed: maskedList(m, w.Changed)}
+		withheld = withheld || safe.Name != w.Name || safe.Branch != w.Branch || !slices.Equal(safe.Changed, w.Changed)
+		out = append(out, safe)
+	}
+	if withheld {
+		o.Withheld = append(o.Withheld, "work")
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package redact
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,11 +65,14 @@ func TestSinkMasksEveryString(t *testing.T) {
 	if strings.Contains(string(data), "et-value") {
 		t.Errorf("a secret came through: %s", data)
 	}
-	if n := strings.Count(string(data), `<***>`) + strings.Count(string(data), `\u003c***\u003e`); n != 25 {
-		t.Errorf("%d masks, want 25: %s", n, data)
+	if n := strings.Count(string(data), `<***>`) + strings.Count(string(data), `\u003c***\u003e`); n != 26 {
+		t.Errorf("%d masks, want 26: %s", n, data)
 	}
 	if after := fmt.Sprintf("%+v %+v %+v", e.Run, e.Message, e.Outcome); before != after {
 		t.Error("the event that was given has been changed")
+	}
+	if got := got.events[0].Outcome.Withheld; !slices.Equal(got, []string{"<***>", "a"}) {
+		t.Errorf("withheld: %q", got)
 	}
 	if g := got.events[0]; g.Job != "job" || g.Run.ID != "id" || g.Note.Level != "error" || g.Outcome.Outputs["a"] != "<***>" {
 		t.Errorf("%+v", g)

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/internal/journal"
+	"github.com/herd-runner/herd-runner/steps"
+	"github.com/herd-runner/herd-runner/workflow"
+)
+
+const takeoverWorkflow = `
+on: push
+defaults: {docker: false}
+jobs:
+  last: {needs: [legs, other], if: always(), steps: [{run: a}]}
+  first: {steps: [{run: a}]}
+  legs:
+    needs: first
+    strategy: {matrix: {v: [x, y]}}
+    steps: [{run: a}]
+  other: {needs: dynamic, steps: [{run: a}]}
+  dynamic:
+    strategy: {matrix: "${{ fromJSON(vars.m) }}"}
+    steps: [{run: a}]
+  call: {uses: ./called.yml}
+`
+
+const takeoverCalled = `
+on: {workflow_call: {}}
+defaults: {docker: false}
+jobs:
+  in: {steps: [{run: a}]}
+  then: {needs: in, steps: [{run: a}]}
+`
+
+// What is taken over has succeeded, and so has all that it needs.
+func TestWhatIsTakenOver(t *testing.T) {
+	for _, c := range []struct{ name, legs, want string }{
+		{"nothing was recorded", "", ""},
+		{"a job without needs", "first=success", "first"},
+		{"of a matrix the legs that succeeded", "first=success; legs (x)=success; legs (y)=failure; last=success", "first, legs (x)"},
+		{"not what needs a leg that never began", "first=success; legs (x)=success; dynamic (a)=success; other=success; last=success", "dynamic (a), first, legs (x), other"},
+		{"all", "first=success; legs (x)=success; legs (y)=success; dynamic (a)=success; other=success; last=success; call / in=success; call / then=success; call=success",
+			"call, dynamic (a), first, last, legs (x), legs (y), other"},
+		{"not what needs a job that failed", "first=failure; legs (x)=success; legs (y)=success", ""},
+		{"nor one that was skipped", "dynamic=skipped; other=success", ""},
+		{"nor one that never ended", "dynamic (a)=success; dynamic (b)=died; other=success", "dynamic (a)"},
+		{"jobs of a called workflow", "call / in=success; call / then=cancelled; call=failure", "call / in"},
+		{"of which the caller never ended", "call / in=success; call / then=success; call=died", "call / in, call / then"},
+		{"ids that nobody has", "first (x)=success; legs=success; legs (z)=success; ../first=success; call /=success;  / in=success; ((=success", ""},
+		{"parts of ids", "legs (x) / in=success; legs (x=success; dynamic (a / b)=success", "dynamic (a / b)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tk := newTakeover(stateOf(c.legs))
+			tk.decide(planOf(t))
+			var got []string
+			for _, legs := range tk.taken {
+				got = append(got, sortedKeys(legs)...)
+			}
+			slices.Sort(got)
+			if d := cmp.Diff(c.want, strings.Join(got, ", ")); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func planOf(t *testing.T) *workflow.Plan {
+	t.Helper()
+	_, plan, problems := workflow.Load("w.yml", []byte(takeoverWorkflow), func(string) ([]byte, error) { return []byte(takeoverCalled), nil })
+	if workflow.HasErrors(problems) {
+		t.Fatal(problems)
+	}
+	return plan
+}
+
+// stateOf is a run with these legs and their results.
+func stateOf(legs string) journal.RunState {
+	state := journal.RunState{ID: "r"}
+	for _, leg := range strings.Split(legs, "; ") {
+		id, result, ok := strings.Cut(leg, "=")
+		if !ok {
+			continue
+		}
+		j := &journal.JobState{ID: id, Status: journal.Status(result)}
+		if result != "died" {
+			j.Outcome = &event.Outcome{Outcome: result, Conclusion: result}
+		}
+		state.Jobs = append(state.Jobs, j)
+	}
+	return state
+}
+
+// What is told of a leg is all that is known of it, but for what it cost, and from
+// the run that has run it.
+func TestHowALegIsTold(t *testing.T) {
+	state := stateOf("call / in=success; call=success")
+	state.Jobs[0].From = "first"
+	state.Jobs[0].Steps = []*journal.StepState{
+		{ID: "s", Name: "S", Attempts: 2, Info: event.StepInfo{Kind: "run"}, Outcome: &event.Outcome{Outcome: "success", Usage: &event.Usage{CostUSD: 1}}},
+		{ID: "skipped", Condition: "no", Outcome: &event.Outcome{Outcome: "skipped"}},
+		{ID: "never"},
+	}
+	state.Jobs[1].Outcome.Outputs = map[string]string{"o": "v"}
+	state.Jobs[1].Outcome.Usage = &event.Usage{CostUSD: 1}
+	tk := newTakeover(state)
+	tk.decide(planOf(t))
+	success := event.Outcome{Outcome: "success", Conclusion: "success"}
+	withOutput := success
+	withOutput.Outputs = map[string]string{"o": "v"}
+	want := steps.EarlierLeg{
+		{Type: event.JobStarted, Job: "call / in", From: "first"},
+		{Type: event.StepFinished, Job: "call / in", Step: "s", Name: "S", Attempt: 2, StepInfo: &event.StepInfo{Kind: "run"}, Outcome: &event.Outcome{Outcome: "success"}, From: "first"},
+		{Type: event.Condition, Job: "call / in", Step: "skipped", Text: "no", From: "first"},
+		{Type: event.StepFinished, Job: "call / in", Step: "skipped", StepInfo: &event.StepInfo{}, Outcome: &event.Outcome{Outcome: "skipped"}, From: "first"},
+		{Type: event.JobFinished, Job: "call / in", Outcome: &success, From: "first"},
+		{Type: event.JobStarted, Job: "call", From: "r"},
+		{Type: event.JobFinished, Job: "call", Outcome: &withOutput, From: "r"},
+	}
+	if d := cmp.Diff(want, tk.taken["call"]["call"]); d != "" {
+		t.Error(d)
+	}
+}
