@@ -5,9 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
@@ -23,18 +29,25 @@ const (
 // openAIAPI is the Chat Completions API: the part of OpenAI's that the
 // compatible endpoints (Ollama, vLLM, OpenRouter …) have as well.
 type openAIAPI struct {
-	base, key string
+	completions openai.ChatCompletionService
 }
 
+// newOpenAI makes the service alone: a whole openai.Client reads OPENAI_*.
 func newOpenAI(env environment) (*openAIAPI, error) {
-	a := &openAIAPI{base: env.values[sdk.EnvOpenAIBaseURL], key: env.values[sdk.EnvOpenAIKey]}
-	if a.key == "" {
+	key, base := env.values[sdk.EnvOpenAIKey], env.values[sdk.EnvOpenAIBaseURL]
+	if key == "" {
 		return nil, noCredential(sdk.EnvOpenAIKey)
 	}
-	if a.base == "" {
-		a.base = openAIBaseURL
+	if base == "" {
+		base = openAIBaseURL
 	}
-	return a, nil
+	return &openAIAPI{completions: openai.NewChatCompletionService(
+		option.WithBaseURL(base),
+		option.WithAPIKey(key),
+		option.WithMaxRetries(0),
+		option.WithHeader("Accept", "text/event-stream"),
+		option.WithJSONSet("stream", true),
+	)}, nil
 }
 
 func (*openAIAPI) modelID(name string) string {
@@ -44,66 +57,28 @@ func (*openAIAPI) modelID(name string) string {
 	return name
 }
 
-// The API's own words (CreateChatCompletionRequest and its stream).
-type (
-	openAIRequest struct {
-		Model         string             `json:"model"`
-		Messages      []openAIMessage    `json:"messages"`
-		Tools         []openAITool       `json:"tools,omitempty"`
-		ToolChoice    *openAITool        `json:"tool_choice,omitempty"`
-		Stream        bool               `json:"stream"`
-		StreamOptions openAIStreamOption `json:"stream_options"`
-	}
-	openAIStreamOption struct {
-		IncludeUsage bool `json:"include_usage"`
-	}
-	openAIMessage struct {
-		Role       string       `json:"role"` // "system", "user", "assistant" or "tool"
-		Content    string       `json:"content,omitempty"`
-		ToolCalls  []openAICall `json:"tool_calls,omitempty"`
-		ToolCallID string       `json:"tool_call_id,omitempty"`
-	}
-	openAITool struct {
-		Type     string         `json:"type"` // "function"
-		Function openAIFunction `json:"function"`
-	}
-	openAIFunction struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters,omitempty"`
-	}
-	openAICall struct {
-		Index    int             `json:"index,omitempty"` // in streams only
-		ID       string          `json:"id"`
-		Type     string          `json:"type"` // "function"
-		Function openAIArguments `json:"function"`
-	}
-	openAIArguments struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"` // JSON, by the model's word
-	}
-	openAIChunk struct {
-		Choices []struct {
-			Delta struct {
-				Content   string       `json:"content"`
-				Refusal   string       `json:"refusal"`
-				ToolCalls []openAICall `json:"tool_calls"`
-				// No fields of OpenAI's: so the compatible endpoints show what
-				// was thought.
-				ReasoningContent string `json:"reasoning_content"`
-				Reasoning        string `json:"reasoning"`
-			} `json:"delta"`
-			FinishReason string `json:"finish_reason"`
-		} `json:"choices"`
-		Error json.RawMessage `json:"error"`
-	}
-)
-
+// ask reads the stream by itself: the SDK's own reader takes the
+// `"error": null` of compatible endpoints for an error.
 func (a *openAIAPI) ask(ctx context.Context, q question, alive func()) (response, error) {
-	address := strings.TrimSuffix(a.base, "/") + "/chat/completions"
+	var reply *http.Response
+	_, err := a.completions.New(ctx, openAIParams(q), option.WithResponseBodyInto(&reply))
+	if reply == nil {
+		return response{}, err
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		data, _ := io.ReadAll(io.LimitReader(reply.Body, maxErrorBody)) // what came is what is said
+		return response{}, openAIError(reply.StatusCode, reply.Header, data)
+	}
+	reply.Body = pulse{reply.Body, alive}
+	events := ssestream.NewDecoder(reply)
 	var got openAIAnswer
-	err := postEvents(ctx, address, http.Header{"Authorization": {"Bearer " + a.key}}, openAIParams(q), openAIError, alive, got.add)
-	if err != nil {
+	for events.Next() {
+		if err := got.add(events.Event().Data); err != nil {
+			return response{}, err
+		}
+	}
+	if err := events.Err(); err != nil {
 		return response{}, err
 	}
 	if got.finish == "" {
@@ -121,20 +96,20 @@ type openAIAnswer struct {
 
 // streamedCall is a call whose arguments come in pieces.
 type streamedCall struct {
-	index     int
+	index     int64
 	id, name  string
 	arguments []byte
 }
 
 func (a *openAIAnswer) add(data []byte) error {
-	if string(data) == "[DONE]" {
+	if bytes.HasPrefix(data, []byte("[DONE]")) {
 		return nil
 	}
-	var chunk openAIChunk
+	var chunk openai.ChatCompletionChunk
 	if err := json.Unmarshal(data, &chunk); err != nil {
 		return fmt.Errorf("%w: %w", errShort, err)
 	}
-	if len(chunk.Error) > 0 && !bytes.Equal(chunk.Error, []byte("null")) {
+	if fault := chunk.JSON.ExtraFields["error"].Raw(); fault != "" && fault != "null" {
 		return openAIError(0, nil, data)
 	}
 	if len(chunk.Choices) == 0 {
@@ -143,11 +118,7 @@ func (a *openAIAnswer) add(data []byte) error {
 	d := chunk.Choices[0].Delta
 	a.text.WriteString(d.Content)
 	a.refusal.WriteString(d.Refusal)
-	thought := d.ReasoningContent
-	if thought == "" {
-		thought = d.Reasoning
-	}
-	a.thinking.WriteString(thought)
+	a.thinking.WriteString(openAIThought(d))
 	for _, c := range d.ToolCalls {
 		at := a.call(c.Index, c.ID)
 		if at.name == "" {
@@ -161,9 +132,21 @@ func (a *openAIAnswer) add(data []byte) error {
 	return nil
 }
 
+// openAIThought is what the compatible endpoints show of what was thought, in
+// fields that OpenAI's API does not have.
+func openAIThought(d openai.ChatCompletionChunkChoiceDelta) string {
+	for _, field := range []string{"reasoning_content", "reasoning"} {
+		var thought string
+		if json.Unmarshal([]byte(d.JSON.ExtraFields[field].Raw()), &thought) == nil && thought != "" {
+			return thought
+		}
+	}
+	return ""
+}
+
 // call is the one a piece belongs to. Some endpoints give all calls the index
 // 0; their ids tell them apart.
-func (a *openAIAnswer) call(index int, id string) *streamedCall {
+func (a *openAIAnswer) call(index int64, id string) *streamedCall {
 	for i := range slices.Backward(a.calls) {
 		c := &a.calls[i]
 		if c.index == index && (id == "" || c.id == "" || c.id == id) {
@@ -229,47 +212,66 @@ func toolArguments(input json.RawMessage) string {
 	return string(input)
 }
 
-func openAIParams(q question) openAIRequest {
-	req := openAIRequest{Model: q.model, Stream: true, StreamOptions: openAIStreamOption{IncludeUsage: true}}
+func openAIParams(q question) openai.ChatCompletionNewParams {
+	p := openai.ChatCompletionNewParams{
+		Model:         q.model,
+		StreamOptions: openai.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)},
+	}
 	if len(q.system) > 0 {
-		req.Messages = append(req.Messages, openAIMessage{Role: "system", Content: strings.Join(q.system, "\n\n")})
+		p.Messages = append(p.Messages, openai.SystemMessage(strings.Join(q.system, "\n\n")))
 	}
 	for _, m := range q.messages {
-		req.Messages = append(req.Messages, openAITurn(m)...)
+		p.Messages = append(p.Messages, openAITurn(m)...)
 	}
 	for _, t := range q.tools {
-		req.Tools = append(req.Tools, openAITool{"function", openAIFunction{t.name, t.description, json.RawMessage(t.schema)}})
+		p.Tools = append(p.Tools, openAITool(t.name, t.description, json.RawMessage(t.schema)))
 	}
 	if q.answer != nil {
-		req.Tools = append(req.Tools, openAITool{"function", openAIFunction{sdk.StructuredTool, structuredDescription, q.answer.input}})
+		p.Tools = append(p.Tools, openAITool(sdk.StructuredTool, structuredDescription, q.answer.input))
 	}
 	if q.forced {
-		req.ToolChoice = &openAITool{Type: "function", Function: openAIFunction{Name: sdk.StructuredTool}}
+		p.ToolChoice = openai.ToolChoiceOptionFunctionToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: sdk.StructuredTool})
 	}
-	return req
+	return p
+}
+
+func openAITool(name, description string, schema json.RawMessage) openai.ChatCompletionToolUnionParam {
+	f := openai.FunctionDefinitionParam{Name: name, Description: param.NewOpt(description)}
+	f.SetExtraFields(map[string]any{"parameters": schema}) // its own field would sort the schema's keys
+	return openai.ChatCompletionFunctionTool(f)
 }
 
 // openAITurn is m as the API has it: one message for each tool result, before
 // the words that follow them. Thoughts are not sent back.
-func openAITurn(m message) []openAIMessage {
-	var turn []openAIMessage
-	said := openAIMessage{Role: m.Role}
-	var text []string
+func openAITurn(m message) []openai.ChatCompletionMessageParamUnion {
+	var turn []openai.ChatCompletionMessageParamUnion
+	var words []string
+	var calls []openai.ChatCompletionMessageToolCallUnionParam
 	for _, p := range m.Parts {
 		switch p.Kind {
 		case partText:
-			text = append(text, p.Text)
+			words = append(words, p.Text)
 		case partCall:
-			said.ToolCalls = append(said.ToolCalls, openAICall{ID: p.ID, Type: "function", Function: openAIArguments{p.Tool, toolArguments(p.Input)}})
+			calls = append(calls, openai.ChatCompletionMessageToolCallUnionParam{OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
+				ID:       p.ID,
+				Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: p.Tool, Arguments: toolArguments(p.Input)},
+			}})
 		case partResult:
-			turn = append(turn, openAIMessage{Role: "tool", ToolCallID: p.ID, Content: p.Text})
+			turn = append(turn, openai.ToolMessage(p.Text, p.ID))
 		}
 	}
-	said.Content = strings.Join(text, "\n\n")
-	if said.Content != "" || len(said.ToolCalls) > 0 {
-		turn = append(turn, said)
+	text := strings.Join(words, "\n\n")
+	switch {
+	case text == "" && len(calls) == 0:
+		return turn
+	case m.Role == roleUser:
+		return append(turn, openai.UserMessage(text))
 	}
-	return turn
+	said := openai.ChatCompletionAssistantMessageParam{ToolCalls: calls}
+	if text != "" {
+		said.Content.OfString = param.NewOpt(text)
+	}
+	return append(turn, openai.ChatCompletionMessageParamUnion{OfAssistant: &said})
 }
 
 // openAIError reads the API's error body; status 0: it came inside a stream.

@@ -21,8 +21,7 @@ const (
 // server-sent event of the answer; alive is called for each line. An answer
 // that is no success is what fail makes of it. The data is good until event
 // returns.
-// OpenAI and Gemini are asked so, and not through their SDKs: CONTRIBUTING.md
-// has the numbers.
+// Gemini is asked so, and not through its SDK: CONTRIBUTING.md has the numbers.
 func postEvents(ctx context.Context, address string, header http.Header, body any, fail func(status int, header http.Header, data []byte) *apiFailure, alive func(), event func(data []byte) error) error {
 	encoded, err := json.Marshal(body)
 	if err != nil {
@@ -57,4 +56,19 @@ func postEvents(ctx context.Context, address string, header http.Header, body an
 		}
 	}
 	return lines.Err()
+}
+
+// pulse calls alive for whatever comes of a body: an endpoint that is only
+// waiting says so in comments, which are no events.
+type pulse struct {
+	io.ReadCloser
+	alive func()
+}
+
+func (p pulse) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b)
+	if n > 0 {
+		p.alive()
+	}
+	return n, err
 }
