@@ -176,7 +176,7 @@ func (a *App) enterBox(ctx context.Context, b *docker.Backend, id string, e dock
 	}
 	e.Stdin, e.Stdout, e.Stderr = a.Stdin, a.Stdout, a.Stderr
 	e.Gone = func(path string) {
-		fmt.Fprintf(a.Stderr, "%s is no more: where the box had it is something empty\n", report.Clean(path))
+		fmt.Fprintf(a.Stderr, "%s is no more: where the box had it is something empty; run --keep-workspaces keeps the copy that boxes have of a project of root's\n", report.Clean(path))
 	}
 	e.Env = []string{"HOME=" + workspace.BoxHome}
 	if isTerminal(a.Stdout) {

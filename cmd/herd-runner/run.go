@@ -103,7 +103,7 @@ func (a *App) runFlags(cmd *cobra.Command, f *runFlags) {
 	fl.BoolVar(&f.build, "build", false, "build agent images that are missing before the run")
 	fl.StringVar(&f.summaryFile, "summary-file", "", "append the run's summary (Markdown) to this file")
 	fl.StringVar(&f.resultFile, "result-file", "", "write run id, conclusion and cost (JSON) to this file")
-	fl.BoolVar(&f.keepWorkspaces, "keep-workspaces", false, "keep what isolated and copied workspaces held, in .herd/workspaces (of the newest 5 runs)")
+	fl.BoolVar(&f.keepWorkspaces, "keep-workspaces", false, "keep what isolated and copied workspaces held, in .herd/workspaces, and the copy that boxes have of a project of root's (of the newest 5 runs)")
 }
 
 // run is the verb: check everything, then execute, then account.

@@ -25,7 +25,7 @@ func sweepClones(dir string, dead func(id string) bool) error {
 	errs := []error{err}
 	for _, e := range entries {
 		name := filepath.Join(dir, e.Name())
-		if _, err := os.Lstat(filepath.Join(name, keptName)); err == nil || !e.IsDir() || !dead(e.Name()) {
+		if isKept(name) || !e.IsDir() || !dead(e.Name()) {
 			continue
 		}
 		errs = append(errs, os.RemoveAll(name))
@@ -44,7 +44,7 @@ func sweepRuns(runs string, dead func(id string) bool) (notices []string, err er
 	var errs []error
 	for _, e := range entries {
 		dir := filepath.Join(runs, e.Name())
-		if !e.IsDir() || !isDir(filepath.Join(dir, "temp")) && !isDir(filepath.Join(dir, "boxes")) && !isDir(filepath.Join(dir, "git")) || !dead(e.Name()) {
+		if !e.IsDir() || !isDir(filepath.Join(dir, "temp")) && !isDir(filepath.Join(dir, "boxes")) && !isDir(filepath.Join(dir, "git")) || isKept(dir) || !dead(e.Name()) {
 			continue
 		}
 		if clone := filepath.Join(dir, "workspace"); isDir(clone) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -37,7 +36,8 @@ type Options struct {
 	// Boxes says that some step runs in a box. Without it the steps work in
 	// Project itself and nothing is prepared.
 	Boxes bool
-	// Keep leaves the workspaces apart from the project where they are.
+	// Keep leaves the workspaces apart from the project where they are, of the
+	// newest keptRuns runs.
 	Keep bool
 	// Now is the clock of the commits that are made; nil: the machine's.
 	Now func() time.Time
@@ -310,42 +310,70 @@ const keptRuns = 5
 // finishClones removes what is left of the run's clones. Where they are kept,
 // those of older runs go.
 func (w *Workspace) finishClones() error {
-	all := filepath.Dir(w.clones)
-	if !w.keep {
-		err := os.RemoveAll(w.clones)
-		_ = os.Remove(all) // unless others are there
+	if w.keep {
+		return keepNewest(w.clones, os.RemoveAll)
+	}
+	err := os.RemoveAll(w.clones)
+	_ = os.Remove(filepath.Dir(w.clones)) // unless others are there
+	return err
+}
+
+// keptName marks a directory of a run in which workspaces stay.
+const keptName = "kept"
+
+// keepNewest marks a run's directory, and drops what older ones beside it keep.
+func keepNewest(dir string, drop func(dir string) error) error {
+	if err := os.WriteFile(filepath.Join(dir, keptName), nil, 0o644); err != nil {
 		return err
 	}
-	marker := filepath.Join(w.clones, keptName)
-	if err := os.WriteFile(marker, nil, 0o644); err != nil {
+	all := filepath.Dir(dir)
+	entries, err := os.ReadDir(all) // run ids begin with their time
+	if err != nil {
 		return err
 	}
-	kept, err := filepath.Glob(filepath.Join(all, "*", keptName))
-	if err != nil || len(kept) <= keptRuns {
-		return err
+	var kept []string
+	for _, e := range entries {
+		if isKept(filepath.Join(all, e.Name())) {
+			kept = append(kept, filepath.Join(all, e.Name()))
+		}
 	}
 	var errs []error
-	slices.Sort(kept) // run ids begin with their time
-	for _, old := range kept[:len(kept)-keptRuns] {
-		errs = append(errs, os.RemoveAll(filepath.Dir(old)))
+	for _, old := range kept[:max(0, len(kept)-keptRuns)] {
+		errs = append(errs, drop(old))
 	}
 	return errors.Join(errs...)
 }
 
-// keptName marks the clones of a run that shall stay.
-const keptName = "kept"
+func isKept(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, keptName))
+	return err == nil
+}
+
+// dropCopy removes the kept copy of a project from a run's directory.
+func dropCopy(runDir string) error {
+	var errs []error
+	for _, d := range []string{"workspace", "git", keptName} {
+		errs = append(errs, os.RemoveAll(filepath.Join(runDir, d)))
+	}
+	return errors.Join(errs...)
+}
 
 // Finish brings the work back where the steps worked in a clone, and removes the
 // run's temporary directories. Call it once, when every box is gone.
 func (w *Workspace) Finish() (Report, error) {
 	var rep Report
 	var errs []error
+	temporary := []string{"temp", "boxes", "git"}
 	if w.staged != nil {
 		var err error
-		if rep, err = w.staged.bringBack(w.root, w.project); err != nil {
-			errs = append(errs, err)
-		}
-		if err == nil && len(rep.Notices) == 0 {
+		rep, err = w.staged.bringBack(w.root, w.project)
+		errs = append(errs, err)
+		switch {
+		case err != nil || len(rep.Notices) > 0: // for the person to look at
+		case w.keep:
+			temporary = temporary[:2] // .git of the copy leads there
+			errs = append(errs, keepNewest(w.runDir, dropCopy))
+		default:
 			errs = append(errs, os.RemoveAll(w.root))
 		}
 	}
@@ -353,7 +381,7 @@ func (w *Workspace) Finish() (Report, error) {
 		// Only ours: empty, for boxes saw a directory of their own there.
 		_ = os.Remove(filepath.Join(w.root, ".git"))
 	}
-	for _, d := range []string{"temp", "boxes", "git"} {
+	for _, d := range temporary {
 		errs = append(errs, os.RemoveAll(filepath.Join(w.runDir, d)))
 	}
 	if w.clones != "" {

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -416,5 +417,45 @@ func TestGitOfTheClone(t *testing.T) {
 	}
 	if out := git(t, clone, "status", "--porcelain"); !strings.HasPrefix(out, " M f\n") {
 		t.Errorf("status in the clone: %q", out)
+	}
+}
+
+// The copy of a project that its boxes had stays where it is asked for, of the
+// newest runs, and is nothing that a killed run has left.
+func TestKeptCopies(t *testing.T) {
+	project := t.TempDir()
+	git(t, project, "init", "-q")
+	tree(t, project, map[string]string{"f": "x"})
+	runs := filepath.Join(project, ".herd", "runs")
+	for n := range keptRuns + 2 {
+		run := filepath.Join(runs, fmt.Sprintf("run-%d", n))
+		if err := os.MkdirAll(run, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w, err := Open(Options{Project: project, RunDir: run, Boxes: true, Apart: true, Keep: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Box("shared", "job", ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if notices, err := Sweep(runs, func(string) bool { return true }); err != nil || len(notices) > 0 {
+		t.Errorf("sweep: %v, %v", notices, err)
+	}
+	for n := range keptRuns + 2 {
+		run := filepath.Join(runs, fmt.Sprintf("run-%d", n))
+		kept := n >= 2
+		for _, name := range []string{"workspace/f", "git/HEAD"} {
+			if _, err := os.Stat(filepath.Join(run, name)); (err == nil) != kept {
+				t.Errorf("run-%d: %s: %v", n, name, err)
+			}
+		}
+		if isDir(filepath.Join(run, "boxes")) {
+			t.Errorf("run-%d: its boxes' directories are left", n)
+		}
 	}
 }
