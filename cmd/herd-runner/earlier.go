@@ -9,6 +9,7 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/journal"
+	"github.com/herd-runner/herd-runner/internal/workspace"
 	"github.com/herd-runner/herd-runner/steps"
 	"github.com/herd-runner/herd-runner/workflow"
 	"github.com/herd-runner/herd-runner/workflow/expr"
@@ -207,4 +208,23 @@ func (e *earlier) describe() []string {
 		lines = append(lines, "taken over: "+leg)
 	}
 	return lines
+}
+
+// recover brings back what the steps of a killed run, of which jobs are taken over,
+// did to a copy of the project.
+func (e *earlier) recover(a *App, p *prepared, sink event.Sink) error {
+	if e == nil || len(e.taken) == 0 || e.state.Status != journal.Died {
+		return nil
+	}
+	rep, err := workspace.Recover(p.dir, e.state.Dir)
+	tell := func(level, message string) {
+		sink.Emit(event.Event{Type: event.Notice, Time: a.Now(), Note: &event.Note{Level: level, Message: message}})
+	}
+	if len(rep.Changed) > 0 {
+		tell("notice", fmt.Sprintf("what the steps of run %s had done to their copy of the project has come back to it", e.state.ID))
+	}
+	for _, n := range rep.Notices {
+		tell("warning", n)
+	}
+	return err
 }

@@ -193,7 +193,6 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	p.backends.tell(func(msg string) {
 		sink.Emit(event.Event{Type: event.Notice, Time: a.Now(), Note: &event.Note{Level: "notice", Message: msg}})
 	})
-	a.sweep(p, sink)
 	p.tellChosen(a, sink)
 	p.earlier.tell(a, sink)
 	ahead := 0
@@ -239,7 +238,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		MinFree:       free,
 		DefaultImage:  defaultImage,
 		AcquireGroup:  a.acquireGroup(p, id, contexts),
-		Begin:         ws.Prepare,
+		Begin:         func() error { return a.begin(p, ws, sink) },
 		Finish:        func(ctx context.Context) []event.Note { return finish(ctx, p, ws) },
 		Kill:          kill,
 	})
@@ -299,6 +298,16 @@ func boxesAhead(s string) (int, error) {
 
 // maxAhead bounds --prewarm.
 const maxAhead = 64
+
+// begin makes the project ready for the steps: nobody whom the run had to wait for
+// works in it any more.
+func (a *App) begin(p *prepared, ws *workspace.Workspace, sink event.Sink) error {
+	if err := p.earlier.recover(a, p, sink); err != nil {
+		return err
+	}
+	a.sweep(p, sink)
+	return ws.Prepare()
+}
 
 // sweep clears what killed runs of the project have left.
 func (a *App) sweep(p *prepared, sink event.Sink) {

@@ -50,7 +50,7 @@ func (m manifest) bringBack(clone, project string) (Report, error) {
 		if known && old == e {
 			return nil
 		}
-		if known && e.mode.IsDir() && old.mode.IsDir() && old.mode == e.mode|0o700 {
+		if known && e.Mode.IsDir() && old.Mode.IsDir() && old.Mode == e.Mode|0o700 {
 			return nil
 		}
 		if git := gitPart(name); git != "" {
@@ -87,13 +87,13 @@ func (m manifest) take(rep *Report, src, dst *os.Root, name string, e entry) {
 	}
 	var err error
 	switch {
-	case e.mode.IsDir():
-		if err = dst.Mkdir(name, e.mode.Perm()); os.IsExist(err) {
+	case e.Mode.IsDir():
+		if err = dst.Mkdir(name, e.Mode.Perm()); os.IsExist(err) {
 			if st, statErr := dst.Lstat(name); statErr == nil && st.IsDir() {
-				err = dst.Chmod(name, e.mode.Perm())
+				err = dst.Chmod(name, e.Mode.Perm())
 			}
 		}
-	case e.mode.IsRegular():
+	case e.Mode.IsRegular():
 		// A new file of our own, never through what stands there: it may be a
 		// link.
 		if st, statErr := dst.Lstat(name); statErr == nil && !st.Mode().IsRegular() {
@@ -102,8 +102,8 @@ func (m manifest) take(rep *Report, src, dst *os.Root, name string, e entry) {
 		if err == nil {
 			err = copyFile(src, name, dst, name, e)
 		}
-	case e.mode&fs.ModeSymlink != 0:
-		if why := unfitLink(name, e.link); why != "" {
+	case e.Mode&fs.ModeSymlink != 0:
+		if why := unfitLink(name, e.Link); why != "" {
 			rep.skip(name, why)
 			return
 		}
@@ -111,7 +111,7 @@ func (m manifest) take(rep *Report, src, dst *os.Root, name string, e entry) {
 			err = dst.Remove(name)
 		}
 		if err == nil {
-			err = dst.Symlink(e.link, name)
+			err = dst.Symlink(e.Link, name)
 		}
 	default:
 		rep.skip(name, "it is neither a file, a directory nor a symbolic link")
@@ -130,7 +130,7 @@ func (m manifest) conflict(dst *os.Root, name string) string {
 	old, known := m[name]
 	st, err := dst.Lstat(name)
 	switch {
-	case err != nil && known && !old.mode.IsDir():
+	case err != nil && known && !old.Mode.IsDir():
 		return "it was removed from the project during the run"
 	case err != nil:
 		return ""

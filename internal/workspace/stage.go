@@ -15,19 +15,19 @@ import (
 type manifest map[string]entry
 
 type entry struct {
-	mode  fs.FileMode // type and permissions
-	size  int64
-	mtime time.Time
-	link  string // target of a symbolic link
+	Mode  fs.FileMode // type and permissions
+	Size  int64
+	MTime int64  // nanoseconds
+	Link  string // target of a symbolic link
 }
 
 func entryOf(root *os.Root, name string, st fs.FileInfo) entry {
-	e := entry{mode: st.Mode() & (fs.ModeType | fs.ModePerm)}
+	e := entry{Mode: st.Mode() & (fs.ModeType | fs.ModePerm)}
 	switch {
 	case st.Mode().IsRegular():
-		e.size, e.mtime = st.Size(), st.ModTime()
+		e.Size, e.MTime = st.Size(), st.ModTime().UnixNano()
 	case st.Mode()&fs.ModeSymlink != 0:
-		e.link, _ = root.Readlink(name)
+		e.Link, _ = root.Readlink(name)
 	}
 	return e
 }
@@ -94,15 +94,15 @@ func copyTree(src, dst *os.Root, skip func(name string) bool, uid, gid int) (man
 		e := entryOf(dir, base, st)
 		switch {
 		case st.IsDir():
-			if err := dst.Mkdir(name, e.mode.Perm()|0o700); err != nil {
+			if err := dst.Mkdir(name, e.Mode.Perm()|0o700); err != nil {
 				return false, err
 			}
 		case st.Mode().IsRegular():
 			if err := copyFile(dir, base, dst, name, e); err != nil {
 				return false, err
 			}
-		case e.link != "":
-			if err := dst.Symlink(e.link, name); err != nil {
+		case e.Link != "":
+			if err := dst.Symlink(e.Link, name); err != nil {
 				return false, err
 			}
 		default:
@@ -132,13 +132,13 @@ func copyFile(src *os.Root, from string, dst *os.Root, to string, e entry) error
 		return err
 	}
 	defer in.Close()
-	out, err := dst.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, e.mode.Perm())
+	out, err := dst.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, e.Mode.Perm())
 	if err != nil {
 		return err
 	}
 	err = copyContent(out, in)
 	if err == nil {
-		err = out.Chmod(e.mode.Perm())
+		err = out.Chmod(e.Mode.Perm())
 	}
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
@@ -146,7 +146,8 @@ func copyFile(src *os.Root, from string, dst *os.Root, to string, e entry) error
 	if err != nil {
 		return err
 	}
-	return dst.Chtimes(to, e.mtime, e.mtime)
+	at := time.Unix(0, e.MTime)
+	return dst.Chtimes(to, at, at)
 }
 
 func copyContent(out, in *os.File) error {

@@ -47,12 +47,22 @@ func sweepRuns(runs string, dead func(id string) bool) (notices []string, err er
 		if !e.IsDir() || !isDir(filepath.Join(dir, "temp")) && !isDir(filepath.Join(dir, "boxes")) && !isDir(filepath.Join(dir, "git")) || isKept(dir) || !dead(e.Name()) {
 			continue
 		}
-		if clone := filepath.Join(dir, "workspace"); isDir(clone) {
+		if clone := filepath.Join(dir, stagedDir); isDir(clone) {
 			notices = append(notices, fmt.Sprintf("run %s was killed before its work came back to the project; what its steps left is in %s, remove it when you have looked", e.Name(), clone))
 		}
-		for _, d := range []string{"temp", "boxes", "git"} {
-			errs = append(errs, os.RemoveAll(filepath.Join(dir, d)))
-		}
+		errs = append(errs, removeIn(dir, temporaryDirs()))
 	}
 	return notices, errors.Join(errs...)
+}
+
+// temporaryDirs are those that a run has in its directory while it goes on.
+func temporaryDirs() []string { return []string{"temp", "boxes", "git"} }
+
+// removeIn removes what has these names in dir.
+func removeIn(dir string, names []string) error {
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
 }

@@ -109,7 +109,7 @@ func Open(o Options) (*Workspace, error) {
 		o.Apart = true
 	}
 	if o.Apart {
-		w.root = filepath.Join(w.runDir, "workspace")
+		w.root = filepath.Join(w.runDir, stagedDir)
 	}
 	if w.later {
 		return w, nil
@@ -127,6 +127,9 @@ func (w *Workspace) Prepare() (err error) {
 	if w.root != w.project {
 		if w.staged, err = stage(w.project, w.root, w.uid, w.gid); err != nil {
 			return fmt.Errorf("workspace: copy %s for its boxes: %w", w.project, err)
+		}
+		if err := w.staged.save(filepath.Join(w.runDir, stagedFile)); err != nil {
+			return fmt.Errorf("workspace: %w", err)
 		}
 	}
 	return w.gitMountpoint()
@@ -351,11 +354,7 @@ func isKept(dir string) bool {
 
 // dropCopy removes the kept copy of a project from a run's directory.
 func dropCopy(runDir string) error {
-	var errs []error
-	for _, d := range []string{"workspace", "git", keptName} {
-		errs = append(errs, os.RemoveAll(filepath.Join(runDir, d)))
-	}
-	return errors.Join(errs...)
+	return removeIn(runDir, []string{stagedDir, "git", keptName})
 }
 
 // Finish brings the work back where the steps worked in a clone, and removes the
@@ -363,10 +362,10 @@ func dropCopy(runDir string) error {
 func (w *Workspace) Finish() (Report, error) {
 	var rep Report
 	var errs []error
-	temporary := []string{"temp", "boxes", "git"}
+	temporary := temporaryDirs()
 	if w.staged != nil {
 		var err error
-		rep, err = w.staged.bringBack(w.root, w.project)
+		rep, err = w.staged.comeBack(w.runDir, w.project)
 		errs = append(errs, err)
 		switch {
 		case err != nil || len(rep.Notices) > 0: // for the person to look at
@@ -381,9 +380,7 @@ func (w *Workspace) Finish() (Report, error) {
 		// Only ours: empty, for boxes saw a directory of their own there.
 		_ = os.Remove(filepath.Join(w.root, ".git"))
 	}
-	for _, d := range temporary {
-		errs = append(errs, os.RemoveAll(filepath.Join(w.runDir, d)))
-	}
+	errs = append(errs, removeIn(w.runDir, temporary))
 	if w.clones != "" {
 		errs = append(errs, w.finishClones())
 	}

@@ -79,6 +79,46 @@ func cloned(t *testing.T, files map[string]string) (project, clone string, m man
 	return project, clone, m
 }
 
+// What a killed run did to its copy of the project comes back once.
+func TestRecover(t *testing.T) {
+	project, runDir := t.TempDir(), t.TempDir()
+	tree(t, project, map[string]string{"keep": "1", "edit": "1", "mine": "1"})
+	clone := filepath.Join(runDir, stagedDir)
+	m, err := stage(project, clone, os.Getuid(), os.Getgid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.save(filepath.Join(runDir, stagedFile)); err != nil {
+		t.Fatal(err)
+	}
+	tree(t, clone, map[string]string{"edit": "22", "new": "n", "mine": "theirs"})
+	tree(t, project, map[string]string{"mine": "changed meanwhile"})
+	tree(t, runDir, map[string]string{"temp/1/x": "left"})
+
+	rep, err := Recover(project, runDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"keep": "1", "edit": "22", "new": "n", "mine": "changed meanwhile"}
+	if diff := cmp.Diff(want, listing(t, project)); diff != "" {
+		t.Errorf("project (-want +got):\n%s", diff)
+	}
+	if len(rep.Notices) != 1 || !strings.Contains(rep.Notices[0], `"mine" was not brought back`) {
+		t.Errorf("notices: %q", rep.Notices)
+	}
+	if isDir(filepath.Join(runDir, "temp")) || !isDir(clone) {
+		t.Error("what is temporary goes, and the copy stays of which something was left out")
+	}
+
+	tree(t, project, map[string]string{"edit": "after"})
+	if rep, err := Recover(project, runDir); err != nil || len(rep.Changed)+len(rep.Notices) > 0 {
+		t.Errorf("a second time: %+v, %v", rep, err)
+	}
+	if rep, err := Recover(project, t.TempDir()); err != nil || len(rep.Changed) > 0 {
+		t.Errorf("of a run without a copy: %+v, %v", rep, err)
+	}
+}
+
 func TestBringBack(t *testing.T) {
 	project, clone, m := cloned(t, map[string]string{
 		"keep": "1", "edit": "1", "gone": "1", "dir/gone": "1", "dir/stays": "1",

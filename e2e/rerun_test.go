@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/herd-runner/herd-runner/internal/event"
+)
+
+// TestAKilledRunGoesOn kills a runner in mid-run: `rerun --failed` takes over what
+// was done, agents' answers and branches included, does the rest, and leaves nothing
+// of either run. Once for a project of an ordinary user, once for one of root, whose
+// steps work on a copy. THREATS 13.
+func TestAKilledRunGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, owner := range []int{ordinaryUser, 0} {
+		if owner == 0 && os.Getuid() != 0 {
+			continue
+		}
+		name := "of an ordinary user"
+		if owner == 0 {
+			name = "of root"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model := newModel(t, `
+scenarios:
+  - name: answer
+    prompt: Name a number
+    turns:
+      - text: Forty-two.
+`)
+			m := newMachine(t, model.asked("sk-ant-test")...)
+			dir := newRepository(t, map[string]string{"a.txt": "a\n"})
+			if os.Getuid() == 0 {
+				chownTree(t, dir, owner)
+			}
+			p := m.startRun(t, dir, `
+on: {workflow_dispatch: {inputs: {who: {default: nobody}}}}
+defaults: {docker: {network: none}}
+jobs:
+  ask:
+    outputs: {answer: "${{ steps.ask.outputs.result }}"}
+    steps:
+      - id: ask
+        prompt: Name a number
+        runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}
+      - run: echo ask >>count.txt
+  fix:
+    workspace: isolated
+    steps: [{run: echo fixed >a.txt}]
+  slow:
+    needs: [ask, fix]
+    steps:
+      - id: slow
+        run: |
+          echo slow >>count.txt
+          (setsid sleep 4324.7 >/dev/null 2>&1 &)
+          echo begun
+          [ "$GITHUB_RUN_ATTEMPT" = 2 ] || sleep 4324.7
+  last:
+    needs: [ask, fix, slow]
+    workspace: {mode: isolated, merge: fix}
+    steps:
+      - id: last
+        env: {ANSWER: "${{ needs.ask.outputs.answer }}", WHO: "${{ inputs.who }}"}
+        run: echo "$ANSWER $WHO $(cat a.txt) ${{ needs.fix.result }}"
+`, "-i", "who=Me")
+			box := p.awaitBox("slow", "slow")
+			p.awaitOutput("begun")
+			p.signal(syscall.SIGKILL)
+			killed := p.wait()
+			m.engine.awaitEnd(t, box)
+			asked := len(model.requests())
+
+			r := m.start(t, "rerun", "--failed", "--json", "-C", dir).wait().wantCode(t, 0)
+			if got, want := r.output("last", "last"), "Forty-two. Me fixed success\n"; got != want {
+				t.Errorf("the last job said %q, want %q", got, want)
+			}
+			if got := len(model.requests()); got != asked || asked == 0 {
+				t.Errorf("the model was asked %d times before the kill and %d in all", asked, got)
+			}
+			if got, want := read(t, filepath.Join(dir, "count.txt")), "ask\nslow\nslow\n"; got != want {
+				t.Errorf("done: %q, want %q", got, want)
+			}
+			from := map[string]string{}
+			for _, e := range r.events {
+				if e.Type == event.JobFinished {
+					from[e.Job] = e.From
+				}
+			}
+			id := killed.runID(t)
+			if from["ask"] != id || from["fix"] != id || from["slow"] != "" || from["last"] != "" {
+				t.Errorf("taken over: %v, want ask and fix from %s", from, id)
+			}
+			if i := slices.IndexFunc(r.events, func(e event.Event) bool { return e.Type == event.RunStarted }); r.events[i].Run.RerunOf != id || r.events[i].Run.Attempt != 2 {
+				t.Errorf("it goes on from %+v", r.events[i].Run)
+			}
+			if left := m.engine.boxes(t, m.state, "herd-runner.run="+id); len(left) > 0 {
+				t.Errorf("%d containers of the killed run are left", len(left))
+			}
+			if left := processesNaming(t, "4324.7"); len(left) > 0 {
+				t.Errorf("left running: %v", left)
+			}
+			if show := m.call(t, "show", "-C", dir).wantCode(t, 0); !strings.Contains(show.stdout, "goes on from run "+id) {
+				t.Errorf("show does not say what it goes on from:\n%s", show.stdout)
+			}
+			m.wantNothingLeft(t, dir)
+			wantJournal(t, dir, r)
+		})
+	}
+}
