@@ -2,13 +2,19 @@ package agent
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"google.golang.org/genai"
+
+	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes/sdk"
 )
 
@@ -40,119 +46,113 @@ func (*geminiAPI) modelID(name string) string {
 	return strings.TrimPrefix(name, "models/")
 }
 
-// The API's own words (GenerateContentRequest and -Response).
-type (
-	geminiRequest struct {
-		Contents          []geminiContent   `json:"contents"`
-		SystemInstruction *geminiContent    `json:"systemInstruction,omitempty"`
-		Tools             []geminiTools     `json:"tools,omitempty"`
-		ToolConfig        *geminiToolConfig `json:"toolConfig,omitempty"`
-	}
-	geminiContent struct {
-		Role  string       `json:"role,omitempty"` // "user" or "model"
-		Parts []geminiPart `json:"parts"`
-	}
-	geminiPart struct {
-		Text             string                `json:"text,omitempty"`
-		Thought          bool                  `json:"thought,omitempty"`
-		ThoughtSignature string                `json:"thoughtSignature,omitempty"`
-		FunctionCall     *geminiFunctionCall   `json:"functionCall,omitempty"`
-		FunctionResponse *geminiFunctionResult `json:"functionResponse,omitempty"`
-	}
-	geminiFunctionCall struct {
-		ID   string          `json:"id,omitempty"`
-		Name string          `json:"name"`
-		Args json.RawMessage `json:"args,omitempty"`
-	}
-	geminiFunctionResult struct {
-		ID       string            `json:"id,omitempty"`
-		Name     string            `json:"name"`
-		Response map[string]string `json:"response"` // "output" or "error"
-	}
-	geminiTools struct {
-		FunctionDeclarations []geminiFunction `json:"functionDeclarations"`
-	}
-	geminiFunction struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		Parameters  json.RawMessage `json:"parametersJsonSchema"`
-	}
-	geminiToolConfig struct {
-		FunctionCallingConfig geminiCalling `json:"functionCallingConfig"`
-	}
-	geminiCalling struct {
-		Mode                 string   `json:"mode"`
-		AllowedFunctionNames []string `json:"allowedFunctionNames"`
-	}
-	geminiChunk struct {
-		Candidates []struct {
-			Content      geminiContent `json:"content"`
-			FinishReason string        `json:"finishReason"`
-		} `json:"candidates"`
-		PromptFeedback struct {
-			BlockReason string `json:"blockReason"`
-		} `json:"promptFeedback"`
-		Error *geminiFault `json:"error"`
-	}
-	geminiFault struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-		Details []struct {
-			Reason     string `json:"reason"`
-			RetryDelay string `json:"retryDelay"` // "7s"
-		} `json:"details"`
-	}
-)
-
+// ask makes a client of its own for each request, since a reply is that of one.
+// With backend, key and address given the SDK takes nothing from the environment.
 func (a *geminiAPI) ask(ctx context.Context, q question, alive func()) (response, error) {
-	address := strings.TrimSuffix(a.base, "/") + "/v1beta/models/" + url.PathEscape(q.model) + ":streamGenerateContent?alt=sse"
-	got := geminiAnswer{turn: len(q.messages), response: response{message: message{Role: roleAssistant}}}
-	err := postEvents(ctx, address, http.Header{"X-Goog-Api-Key": {a.key}}, geminiParams(q), geminiError, alive, got.add)
+	reply := &geminiReply{}
+	client, err := genai.NewClient(ctx, &genai.ClientConfig{
+		Backend:     genai.BackendGeminiAPI,
+		APIKey:      a.key,
+		HTTPOptions: genai.HTTPOptions{BaseURL: a.base},
+		HTTPClient:  &http.Client{Transport: reply},
+	})
 	if err != nil {
 		return response{}, err
 	}
+	contents, config := geminiParams(q)
+	got := geminiAnswer{turn: len(q.messages), response: response{message: message{Role: roleAssistant}}}
+	for chunk, err := range client.Models.GenerateContentStream(ctx, q.model, contents, config) {
+		if err != nil {
+			return response{}, reply.failure(err)
+		}
+		alive()
+		got.add(chunk)
+	}
+	if reply.broken != nil {
+		return response{}, reply.failure(reply.broken)
+	}
 	switch got.finish {
-	case "", "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE":
+	case "", genai.FinishReasonMalformedFunctionCall, "MALFORMED_RESPONSE":
 		return response{}, errShort
 	}
 	return got.response, nil
+}
+
+// geminiReply is the transport of one request. It notes what the SDK's errors
+// lack, and what breaks off the answer, which the SDK would print.
+type geminiReply struct {
+	status int // 0: no answer
+	header http.Header
+	broken error // of the body
+	body   io.ReadCloser
+}
+
+func (r *geminiReply) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	r.status, r.header, r.body = resp.StatusCode, resp.Header, resp.Body
+	resp.Body = r
+	return resp, nil
+}
+
+func (r *geminiReply) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if err != nil && err != io.EOF {
+		r.broken, err = err, io.EOF
+	}
+	return n, err
+}
+
+func (r *geminiReply) Close() error { return r.body.Close() }
+
+// failure is err of the SDK: an *apiFailure where the API gave it or the request
+// was never sent, errShort where it broke the answer off.
+func (r *geminiReply) failure(err error) error {
+	var said genai.APIError
+	switch {
+	case errors.As(err, &said) && r.status >= 400:
+		return geminiError(r.status, r.header, said)
+	case errors.As(err, &said):
+		return geminiError(said.Code, nil, said)
+	case r.status != 0:
+		return fmt.Errorf("%w: %w", errShort, err)
+	case errors.As(err, new(*url.Error)):
+		return err
+	}
+	return &apiFailure{failure: failure{cause: event.CauseExitCode, message: "the request can not be sent: " + err.Error(), hint: "set `model:` in `runtime:` to a model of Gemini's"}}
 }
 
 // geminiAnswer is put together from the pieces of a stream.
 type geminiAnswer struct {
 	response
 	turn   int // of the conversation, for ids of calls without one
-	finish string
+	finish genai.FinishReason
 }
 
-func (a *geminiAnswer) add(data []byte) error {
-	var chunk geminiChunk
-	if err := json.Unmarshal(data, &chunk); err != nil {
-		return fmt.Errorf("%w: %w", errShort, err)
-	}
-	if chunk.Error != nil {
-		return geminiError(chunk.Error.Code, nil, data)
-	}
-	if reason := chunk.PromptFeedback.BlockReason; reason != "" {
-		a.message.Parts = append(a.message.Parts, textPart("the prompt was blocked: "+reason))
-		a.finish, a.stop = reason, stopRefused
+func (a *geminiAnswer) add(chunk *genai.GenerateContentResponse) {
+	if f := chunk.PromptFeedback; f != nil && f.BlockReason != "" {
+		a.message.Parts = append(a.message.Parts, textPart("the prompt was blocked: "+string(f.BlockReason)))
+		a.finish, a.stop = genai.FinishReason(f.BlockReason), stopRefused
 	}
 	if len(chunk.Candidates) == 0 {
-		return nil
+		return
 	}
 	c := chunk.Candidates[0]
-	a.message.addGemini(c.Content.Parts, a.turn)
+	if c.Content != nil {
+		a.message.addGemini(c.Content.Parts, a.turn)
+	}
 	if c.FinishReason != "" {
 		a.finish, a.stop = c.FinishReason, geminiStop(c.FinishReason)
 	}
-	return nil
 }
 
-func geminiStop(reason string) stopReason {
+func geminiStop(reason genai.FinishReason) stopReason {
 	switch reason {
-	case "MAX_TOKENS":
+	case genai.FinishReasonMaxTokens, genai.FinishReasonContinuation:
 		return stopLimit
-	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonBlocklist, genai.FinishReasonProhibitedContent, genai.FinishReasonSPII:
 		return stopRefused
 	}
 	return stopDone
@@ -160,83 +160,102 @@ func geminiStop(reason string) stopReason {
 
 // addGemini adds the parts of one piece of a stream. Words come in many pieces
 // and are one part, unless sealed.
-func (m *message) addGemini(parts []geminiPart, turn int) {
+func (m *message) addGemini(parts []*genai.Part, turn int) {
 	for _, p := range parts {
+		seal := base64.StdEncoding.EncodeToString(p.ThoughtSignature)
 		switch {
 		case p.FunctionCall != nil:
 			id := p.FunctionCall.ID
 			if id == "" {
 				id = mintedID(turn, len(m.Parts))
 			}
-			m.Parts = append(m.Parts, part{Kind: partCall, ID: id, Tool: p.FunctionCall.Name, Input: toolInput(string(p.FunctionCall.Args)), Seal: p.ThoughtSignature})
-		case p.Text != "" || p.ThoughtSignature != "":
+			input := json.RawMessage("{}")
+			if len(p.FunctionCall.Args) > 0 {
+				input, _ = json.Marshal(p.FunctionCall.Args) // it was JSON
+			}
+			m.Parts = append(m.Parts, part{Kind: partCall, ID: id, Tool: p.FunctionCall.Name, Input: input, Seal: seal})
+		case p.Text != "" || seal != "":
 			kind := partText
 			if p.Thought {
 				kind = partThinking
 			}
 			if n := len(m.Parts); n > 0 && m.Parts[n-1].Kind == kind && m.Parts[n-1].Seal == "" {
 				m.Parts[n-1].Text += p.Text
-				m.Parts[n-1].Seal = p.ThoughtSignature
+				m.Parts[n-1].Seal = seal
 				continue
 			}
-			m.Parts = append(m.Parts, part{Kind: kind, Text: p.Text, Seal: p.ThoughtSignature})
+			m.Parts = append(m.Parts, part{Kind: kind, Text: p.Text, Seal: seal})
 		}
 	}
 }
 
-func geminiParams(q question) geminiRequest {
-	var req geminiRequest
+func geminiParams(q question) ([]*genai.Content, *genai.GenerateContentConfig) {
+	// A stream that breaks is asked for again by the provider, not gone on with.
+	config := &genai.GenerateContentConfig{AutomaticContinuation: genai.Ptr(false)}
 	if len(q.system) > 0 {
-		req.SystemInstruction = &geminiContent{Parts: []geminiPart{{Text: strings.Join(q.system, "\n\n")}}}
+		config.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: strings.Join(q.system, "\n\n")}}}
 	}
+	var contents []*genai.Content
 	for _, m := range q.messages {
 		if c := geminiTurn(m); len(c.Parts) > 0 {
-			req.Contents = append(req.Contents, c)
+			contents = append(contents, c)
 		}
 	}
-	var functions []geminiFunction
+	var functions []*genai.FunctionDeclaration
 	for _, t := range q.tools {
-		functions = append(functions, geminiFunction{t.name, t.description, json.RawMessage(t.schema)})
+		functions = append(functions, &genai.FunctionDeclaration{Name: t.name, Description: t.description, ParametersJsonSchema: json.RawMessage(t.schema)})
 	}
 	if q.answer != nil {
-		functions = append(functions, geminiFunction{sdk.StructuredTool, structuredDescription, q.answer.input})
+		functions = append(functions, &genai.FunctionDeclaration{Name: sdk.StructuredTool, Description: structuredDescription, ParametersJsonSchema: q.answer.input})
 	}
 	if len(functions) > 0 {
-		req.Tools = []geminiTools{{functions}}
+		config.Tools = []*genai.Tool{{FunctionDeclarations: functions}}
 	}
 	if q.forced {
-		req.ToolConfig = &geminiToolConfig{geminiCalling{Mode: "ANY", AllowedFunctionNames: []string{sdk.StructuredTool}}}
+		config.ToolConfig = &genai.ToolConfig{FunctionCallingConfig: &genai.FunctionCallingConfig{
+			Mode: genai.FunctionCallingConfigModeAny, AllowedFunctionNames: []string{sdk.StructuredTool}}}
 	}
-	return req
+	return contents, config
 }
 
-func geminiTurn(m message) geminiContent {
-	c := geminiContent{Role: "user"}
+func geminiTurn(m message) *genai.Content {
+	c := &genai.Content{Role: genai.RoleUser}
 	if m.Role == roleAssistant {
-		c.Role = "model"
+		c.Role = genai.RoleModel
 	}
 	for _, p := range m.Parts {
-		out := geminiPart{ThoughtSignature: p.Seal}
+		seal, _ := base64.StdEncoding.DecodeString(p.Seal) // Gemini's, or none
+		out := &genai.Part{ThoughtSignature: seal}
 		switch p.Kind {
 		case partThinking:
-			if p.Seal == "" {
+			if len(seal) == 0 {
 				continue // thoughts are for the reader; only their seal is wanted back
 			}
 			out.Text, out.Thought = p.Text, true
 		case partCall:
-			out.FunctionCall = &geminiFunctionCall{ID: vendorID(p.ID), Name: p.Tool, Args: p.Input}
+			out.FunctionCall = &genai.FunctionCall{ID: vendorID(p.ID), Name: p.Tool, Args: geminiArgs(p.Input)}
 		case partResult:
 			key := "output"
 			if p.IsError {
 				key = "error"
 			}
-			out.FunctionResponse = &geminiFunctionResult{ID: vendorID(p.ID), Name: p.Tool, Response: map[string]string{key: p.Text}}
+			out.FunctionResponse = &genai.FunctionResponse{ID: vendorID(p.ID), Name: p.Tool, Response: map[string]any{key: p.Text}}
 		default:
 			out.Text = p.Text
 		}
 		c.Parts = append(c.Parts, out)
 	}
 	return c
+}
+
+// geminiArgs is a tool's input as the API takes it, which is an object; what
+// another vendor's model wrote may be none.
+func geminiArgs(input json.RawMessage) map[string]any {
+	var args map[string]any
+	if json.Unmarshal(input, &args) != nil {
+		return map[string]any{"input": input}
+	}
+	return args
 }
 
 // vendorID is the id as the vendor gave it; "" where it gave none.
@@ -247,28 +266,22 @@ func vendorID(id string) string {
 	return id
 }
 
-// geminiError reads the API's error body.
-func geminiError(status int, header http.Header, data []byte) *apiFailure {
-	var body struct {
-		Error geminiFault `json:"error"`
-	}
-	said := string(data)
-	if json.Unmarshal(data, &body) == nil && body.Error.Message != "" {
-		said = body.Error.Message
-	}
+// geminiError is what the API said, with the status and header of the answer.
+func geminiError(status int, header http.Header, said genai.APIError) *apiFailure {
 	var after time.Duration
-	for _, d := range body.Error.Details {
-		if d.Reason == "API_KEY_INVALID" {
+	for _, d := range said.Details {
+		if d["reason"] == "API_KEY_INVALID" {
 			status = http.StatusUnauthorized // the API says 400
 		}
-		if wish, err := time.ParseDuration(d.RetryDelay); err == nil && wish > 0 {
-			after = wish
+		wish, _ := d["retryDelay"].(string) // "7s"
+		if d, err := time.ParseDuration(wish); err == nil && d > 0 {
+			after = d
 		}
 	}
 	if status < 400 {
 		status = http.StatusInternalServerError
 	}
-	f := apiError(status, header, said)
+	f := apiError(status, header, said.Message)
 	if f.after == 0 {
 		f.after = after
 	}

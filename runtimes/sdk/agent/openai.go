@@ -24,6 +24,8 @@ const (
 	// do not.
 	openAIDefault = "gpt-5.2"
 	openAIBaseURL = "https://api.openai.com/v1"
+	// maxErrorBody bounds what is read of an error in bytes.
+	maxErrorBody = 64 << 10
 )
 
 // openAIAPI is the Chat Completions API: the part of OpenAI's that the
@@ -85,6 +87,21 @@ func (a *openAIAPI) ask(ctx context.Context, q question, alive func()) (response
 		return response{}, errShort
 	}
 	return got.response(len(q.messages)), nil
+}
+
+// pulse calls alive for whatever comes of a body: an endpoint that is only
+// waiting says so in comments, which are no events.
+type pulse struct {
+	io.ReadCloser
+	alive func()
+}
+
+func (p pulse) Read(b []byte) (int, error) {
+	n, err := p.ReadCloser.Read(b)
+	if n > 0 {
+		p.alive()
+	}
+	return n, err
 }
 
 // openAIAnswer is put together from the pieces of a stream.

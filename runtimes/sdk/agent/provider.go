@@ -154,19 +154,23 @@ func classify(err error) *apiFailure {
 	if errors.Is(err, errIdle) || errors.Is(err, errShort) {
 		message = err.Error()
 	}
-	return &apiFailure{failure: failure{event.CauseInfrastructure, message, "the connection to the model broke: run again"}, retry: true}
+	return &apiFailure{failure: failure{event.CauseInfrastructure, shorten(message), "the connection to the model broke: run again"}, retry: true}
 }
 
 // maxSaid bounds a vendor's error message in bytes.
 const maxSaid = 2048
 
+func shorten(said string) string {
+	if len(said) > maxSaid {
+		return strings.ToValidUTF8(said[:maxSaid], "") + "…"
+	}
+	return said
+}
+
 // apiError is an error the API gave: its HTTP status, the headers of the answer
 // (nil: it came inside a stream) and the vendor's words.
 func apiError(status int, header http.Header, said string) *apiFailure {
-	if len(said) > maxSaid {
-		said = strings.ToValidUTF8(said[:maxSaid], "") + "…"
-	}
-	if said == "" {
+	if said = shorten(said); said == "" {
 		said = http.StatusText(status)
 	}
 	f := &apiFailure{status: status, after: retryAfter(header)}

@@ -212,21 +212,28 @@ func TestGeminiStreams(t *testing.T) {
 	const done = `{"candidates":[{"content":{"parts":[{"text":"do"}]}}]}
 {"candidates":[{"content":{"parts":[{"text":"ne"}]},"finishReason":"STOP"}]}`
 	calls := `{"candidates":[{"content":{"role":"model","parts":[{"text":"hm","thought":true}]}}]}
-{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"list","args":{"path":"."}},"thoughtSignature":"SEAL"},{"functionCall":{"id":"g1","name":"bash","args":{"command":"exit 3"}}}]}}]}
+{"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"list","args":{"path":"."}},"thoughtSignature":"c2VhbA=="},{"functionCall":{"id":"g1","name":"bash","args":{"command":"exit 3"}}}]}}]}
 {"candidates":[{"content":{"role":"model","parts":[]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1}}`
 	s := streams(t, calls, done)
 	r := drive(t, s, sdk.Request{Engine: sdk.Gemini})
 	if want := "init thinking tool_call tool_call tool_result tool_result text result"; r.kinds() != want || r.result.Text != "done" {
 		t.Fatalf("%s: %+v", r.kinds(), r.result)
 	}
-	for _, want := range []string{
-		`{"role":"model","parts":[{"thoughtSignature":"SEAL","functionCall":{"name":"list","args":{"path":"."}}},{"functionCall":{"id":"g1","name":"bash","args":{"command":"exit 3"}}}]}`,
-		`{"functionResponse":{"id":"g1","name":"bash","response":{"error":"[exit code 3]"}}}`,
-		`{"functionResponse":{"name":"list","response":{"output":`,
-	} {
-		if !strings.Contains(s.requests[1], want) {
-			t.Errorf("the second request lacks %s:\n%s", want, s.requests[1])
-		}
+	var second struct{ Contents []json.RawMessage }
+	if err := json.Unmarshal([]byte(s.requests[1]), &second); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`{"parts":[{"text":"do it"}],"role":"user"}`,
+		`{"parts":[{"functionCall":{"args":{"path":"."},"name":"list"},"thoughtSignature":"c2VhbA=="},{"functionCall":{"args":{"command":"exit 3"},"id":"g1","name":"bash"}}],"role":"model"}`,
+		`{"parts":[{"functionResponse":{"name":"list","response":{"output":"[the directory is empty]"}}},{"functionResponse":{"id":"g1","name":"bash","response":{"error":"[exit code 3]"}}}],"role":"user"}`,
+	}
+	var sent []string
+	for _, c := range second.Contents {
+		sent = append(sent, string(c))
+	}
+	if diff := cmp.Diff(want, sent); diff != "" {
+		t.Errorf("the second request: %s", diff)
 	}
 	for name, tt := range map[string]struct {
 		stream string
@@ -242,6 +249,26 @@ func TestGeminiStreams(t *testing.T) {
 		if r.result.Cause != tt.cause || !strings.Contains(r.result.Message, tt.want) {
 			t.Errorf("%s: %+v", name, r.result)
 		}
+	}
+	for _, reason := range []string{"MAX_TOKENS", "CONTINUATION"} {
+		cut := `{"candidates":[{"content":{"parts":[{"text":"part one, "}]},"finishReason":"` + reason + `","continuationToken":"dG9rZW4="}]}`
+		if r := drive(t, streams(t, cut, done), sdk.Request{Engine: sdk.Gemini}); r.result.Text != "part one, done" {
+			t.Errorf("%s: %+v", reason, r.result)
+		}
+	}
+	if r := drive(t, streams(t), sdk.Request{Engine: sdk.Gemini, Model: "a?key=b"}); r.result.Cause != event.CauseExitCode || !strings.Contains(r.result.Message, "invalid model") || strings.Contains(r.kinds(), "retry") {
+		t.Errorf("a model that is none: %s %+v", r.kinds(), r.result)
+	}
+}
+
+func TestGeminiIsSentObjectsOnly(t *testing.T) {
+	home := t.TempDir()
+	const calls = `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"bash","arguments":"{not json"}}]},"finish_reason":"tool_calls"}]}`
+	const done = `{"choices":[{"index":0,"delta":{"content":"done"},"finish_reason":"stop"}]}`
+	drive(t, streams(t, calls, done), sdk.Request{Engine: sdk.OpenAI, Home: home})
+	r, bodies := against(t, "text", sdk.Request{Engine: sdk.Gemini, Home: home, Resume: sessionA})
+	if r.result.Cause != "" || !strings.Contains(bodies[0], `"args":{"input":"{not json"}`) {
+		t.Errorf("%+v\n%s", r.result, bodies)
 	}
 }
 
