@@ -74,7 +74,7 @@ func (a *ahead) from(ctx context.Context, n *workflow.Node, key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, next := range a.next(n) {
-		if a.early[next] != nil || a.ended[next] || !foreseeable(next) || a.run.isEarlier(next.Leg) {
+		if a.early[next] != nil || a.ended[next] || !foreseeable(next) || a.run.isEarlier(next) {
 			continue
 		}
 		asked, nextKey, err := a.run.foresee(next)

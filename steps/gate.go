@@ -81,8 +81,9 @@ func (r *run) ancestry(job *workflow.Job) status {
 func (r *run) runGate(n *workflow.Node) []*workflow.Node {
 	job, st := n.Job, r.jobs[n.Job.ID]
 	sc := &scope{run: r, job: job, status: r.ancestry(job)}
-	// What it is taken over for has decided that it runs.
-	if st.earlier = r.takesOver(job); st.earlier == nil {
+	if st.earlier = r.takesOver(job); st.earlier != nil {
+		r.emit(event.Event{Type: event.Condition, Job: r.prefix + job.ID, From: r.Info.RerunOf})
+	} else {
 		ok, err := r.decideJob(n, sc)
 		switch {
 		case err != nil:
@@ -173,7 +174,7 @@ func (r *run) endJob(n *workflow.Node) {
 		st.infrastructure = st.infrastructure || l.infrastructure
 	}
 	st.matrix = matrixOf(st.legs)
-	st.takenOver = len(st.legs) > 0 && !slices.ContainsFunc(st.legs, func(l *legState) bool { return l.earlier == nil })
+	st.takenOver = len(st.legs) > 0 && !slices.ContainsFunc(st.legs, func(l *legState) bool { return l.earlier.Ended == nil })
 	before := r.ancestry(n.Job)
 	st.allSucceeded = st.result == resultSuccess
 	st.anyFailed = st.result == resultFailure || before.failure

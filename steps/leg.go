@@ -35,7 +35,7 @@ type legState struct {
 	budgets []BudgetLevel // nearest first
 	group   string        // its concurrency group; empty: it has none
 	leave   func()        // gives its concurrency group up; nil: it has none
-	earlier EarlierLeg    // it is taken over; nil: it is not
+	earlier EarlierLeg    // what is taken over of it
 	skip    string        // result when it never started: a cancel or its concurrency group came first
 	broken  error         // the leg's own env or timeout could not be evaluated
 	result  string        // after LegEnd
@@ -271,7 +271,7 @@ func (r *run) endLeg(ctx context.Context, n *workflow.Node) {
 		return
 	}
 	l := r.leg(n.Leg)
-	if l.earlier != nil {
+	if l.earlier.Ended != nil {
 		r.takeOver(st, l)
 		return
 	}

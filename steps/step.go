@@ -57,6 +57,10 @@ func (r *run) runStep(ctx context.Context, n *workflow.Node) {
 	if s.bg != nil {
 		defer s.bg.end()
 	}
+	if told := l.earlier.Steps[n.Step.ID]; told != nil {
+		s.takeOver(told)
+		return
+	}
 	s.sc = &scope{run: r, job: n.Job, leg: l, view: l.now(), status: r.status(l)}
 	s.live(ctx)
 }
@@ -158,9 +162,22 @@ func (s *stepRun) finish(end attemptEnd, start time.Time) {
 	s.record(out)
 }
 
-// record makes the step's result visible to later steps and to the journal. A
-// background step's is kept until somebody waits for it.
+// record makes the step's result visible to later steps and to the journal.
 func (s *stepRun) record(out event.Outcome) {
+	s.publish(out)
+	out.Outputs, out.Path = stringMap(s.outputs), s.effects.path
+	if len(s.effects.env) > 0 {
+		out.Env = map[string]string{}
+	}
+	for _, p := range s.effects.env {
+		out.Env[p.Key] = p.Value
+	}
+	s.emit(event.Event{Type: event.StepFinished, Name: s.name(), StepInfo: s.info(), Outcome: &out})
+}
+
+// publish makes the step's result visible to later steps. A background step's is
+// kept until somebody waits for it.
+func (s *stepRun) publish(out event.Outcome) {
 	o := expr.NewObject()
 	o.Set("outputs", s.outputs)
 	o.Set("outcome", out.Outcome)
@@ -174,8 +191,6 @@ func (s *stepRun) record(out event.Outcome) {
 	default:
 		s.leg.apply(s.effects)
 	}
-	out.Outputs = stringMap(s.outputs)
-	s.emit(event.Event{Type: event.StepFinished, Name: s.name(), StepInfo: s.info(), Outcome: &out})
 }
 
 func (s *stepRun) outcomeOf(end attemptEnd) event.Outcome {

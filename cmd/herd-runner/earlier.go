@@ -18,9 +18,12 @@ import (
 // earlier is the run that a rerun goes on from. What is asked of nil, no earlier
 // run, changes nothing.
 type earlier struct {
-	state  journal.RunState
-	given  journal.Given
-	failed bool // what has not succeeded, and what needs that, runs again; else everything does
+	state journal.RunState
+	given journal.Given
+	// failed says that what has not succeeded runs again, from that the job or step
+	// JOB[/STEP] does, each with what needs it; with neither everything runs again.
+	failed bool
+	from   string
 	// present says that the workflow of the project is taken, not the recorded one.
 	present bool
 
@@ -199,13 +202,20 @@ func (e *earlier) describe() []string {
 		return nil
 	}
 	lines := append([]string{fmt.Sprintf("attempt %d, goes on from run %s", e.attempt(), e.state.ID)}, e.notes...)
-	var legs []string
-	for _, job := range e.taken {
-		legs = append(legs, sortedKeys(job)...)
+	var taken []string
+	for _, legs := range e.taken {
+		for leg, earlier := range legs {
+			if earlier.Ended != nil {
+				taken = append(taken, leg)
+			}
+			for step := range earlier.Steps {
+				taken = append(taken, leg+"/"+step)
+			}
+		}
 	}
-	slices.Sort(legs)
-	for _, leg := range legs {
-		lines = append(lines, "taken over: "+leg)
+	slices.Sort(taken)
+	for _, what := range taken {
+		lines = append(lines, "taken over: "+what)
 	}
 	return lines
 }

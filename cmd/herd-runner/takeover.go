@@ -16,17 +16,18 @@ import (
 // takeover finds the legs of an earlier run that a rerun takes over: those that
 // have succeeded, of jobs for which the same holds of all that they need.
 type takeover struct {
-	state journal.RunState
-	legs  map[string]*journal.JobState   // by id
-	ofJob map[string][]*journal.JobState // by the id of the job
-	again map[string]string              // legs that run again all the same, and why
+	state  journal.RunState
+	legs   map[string]*journal.JobState   // by id
+	ofJob  map[string][]*journal.JobState // by the id of the job
+	again  map[string]string              // legs that run again all the same, and why
+	chosen map[string]string              // legs that are to run again, and the step that they go on at; empty: the first
 
 	taken map[string]map[string]steps.EarlierLeg
 	whole map[*workflow.Node]bool // by gate: all of the job is taken over
 }
 
 func newTakeover(state journal.RunState) *takeover {
-	t := &takeover{state: state, legs: map[string]*journal.JobState{}, ofJob: map[string][]*journal.JobState{}, again: map[string]string{}}
+	t := &takeover{state: state, legs: map[string]*journal.JobState{}, ofJob: map[string][]*journal.JobState{}, again: map[string]string{}, chosen: map[string]string{}}
 	for _, j := range state.Jobs {
 		t.legs[j.ID] = j
 		job := jobOfLeg(j.ID)
@@ -44,13 +45,8 @@ func (t *takeover) decide(plan *workflow.Plan) {
 // jobs looks at the jobs of a plan all of whose needs stand.
 func (t *takeover) jobs(plan *workflow.Plan) {
 	gates, legs := map[*workflow.Job]*workflow.Node{}, map[*workflow.Job][]*workflow.Leg{}
-	for _, n := range plan.Nodes {
-		switch n.Kind {
-		case workflow.JobGate:
-			gates[n.Job] = n
-		case workflow.LegEnd:
-			legs[n.Job] = append(legs[n.Job], n.Leg)
-		}
+	for _, j := range t.planned(plan) {
+		gates[j.gate.Job], legs[j.gate.Job] = j.gate, j.legs
 	}
 	var visit func(gate *workflow.Node) bool
 	visit = func(gate *workflow.Node) bool {
@@ -61,7 +57,7 @@ func (t *takeover) jobs(plan *workflow.Plan) {
 		for _, need := range gate.Needs {
 			stands = visit(gates[need.Job]) && stands
 		}
-		t.whole[gate] = stands && t.job(gate, legs[gate.Job], slices.Contains(plan.Dynamic, gate))
+		t.whole[gate] = stands && t.job(gate, legs[gate.Job])
 		return t.whole[gate]
 	}
 	for _, n := range plan.Nodes {
@@ -71,26 +67,59 @@ func (t *takeover) jobs(plan *workflow.Plan) {
 	}
 }
 
-// job takes over what it can of a job whose needs stand, and says whether that is
-// all of it. The legs of a dynamic matrix are those that the run had.
-func (t *takeover) job(gate *workflow.Node, legs []*workflow.Leg, dynamic bool) bool {
-	if dynamic {
-		for _, j := range t.ofJob[gate.ID] {
-			legs = append(legs, &workflow.Leg{Job: gate.Job, ID: j.ID})
+// plannedJob is a job of a plan with its legs; those of a dynamic matrix are the
+// ones that the run had.
+type plannedJob struct {
+	gate *workflow.Node
+	legs []*workflow.Leg
+}
+
+func (t *takeover) planned(plan *workflow.Plan) []plannedJob {
+	var jobs []plannedJob
+	at := map[*workflow.Job]int{}
+	for _, n := range plan.Nodes {
+		switch n.Kind {
+		case workflow.JobGate:
+			at[n.Job] = len(jobs)
+			j := plannedJob{gate: n}
+			if slices.Contains(plan.Dynamic, n) {
+				for _, had := range t.ofJob[n.ID] {
+					j.legs = append(j.legs, &workflow.Leg{Job: n.Job, ID: had.ID})
+				}
+			}
+			jobs = append(jobs, j)
+		case workflow.LegEnd:
+			j := &jobs[at[n.Job]]
+			j.legs = append(j.legs, n.Leg)
 		}
 	}
+	return jobs
+}
+
+// job takes over what it can of a job whose needs stand, and says whether that is
+// all of it.
+func (t *takeover) job(gate *workflow.Node, legs []*workflow.Leg) bool {
 	whole := len(legs) > 0
+	take := func(leg string, earlier steps.EarlierLeg) {
+		if t.taken[gate.ID] == nil {
+			t.taken[gate.ID] = map[string]steps.EarlierLeg{}
+		}
+		t.taken[gate.ID][leg] = earlier
+	}
 	for _, leg := range legs {
 		j := t.legs[leg.ID]
-		if j != nil && j.Status == journal.Success && j.Outcome != nil && t.again[j.ID] == "" {
-			if t.taken[gate.ID] == nil {
-				t.taken[gate.ID] = map[string]steps.EarlierLeg{}
-			}
-			t.taken[gate.ID][leg.ID] = t.tell(j)
+		step, chosen := t.chosen[leg.ID]
+		if j != nil && j.Status == journal.Success && j.Outcome != nil && t.again[j.ID] == "" && !chosen && !t.chosenIn(leg.ID) {
+			take(leg.ID, steps.EarlierLeg{Ended: t.tell(j)})
 			continue
 		}
 		whole = false
-		if gate.Job.Called != nil {
+		switch {
+		case step != "":
+			if before := t.before(j, gate.Job, step); len(before) > 0 {
+				take(leg.ID, steps.EarlierLeg{Steps: before})
+			}
+		case gate.Job.Called != nil && !chosen:
 			if called, _ := workflow.CalledPlan(leg); called != nil {
 				t.jobs(called)
 			}
@@ -99,37 +128,57 @@ func (t *takeover) job(gate *workflow.Node, legs []*workflow.Leg, dynamic bool) 
 	return whole
 }
 
-// tell gives the events of a leg and of those that it called.
-func (t *takeover) tell(j *journal.JobState) steps.EarlierLeg {
-	var told steps.EarlierLeg
-	for _, inner := range t.state.Jobs {
-		if strings.HasPrefix(inner.ID, j.ID+workflow.CallSeparator) && inner.Outcome != nil {
-			told = append(told, t.events(inner)...)
+// chosenIn says whether something was chosen in the workflow that a leg calls.
+func (t *takeover) chosenIn(leg string) bool {
+	for chosen := range t.chosen {
+		if strings.HasPrefix(chosen, leg+workflow.CallSeparator) {
+			return true
 		}
 	}
-	return append(told, t.events(j)...)
+	return false
 }
 
-// events tell a leg that has ended, without what it used: this run spends nothing
-// on it.
-func (t *takeover) events(j *journal.JobState) []event.Event {
-	from := t.from(j)
-	free := func(o event.Outcome) *event.Outcome {
-		o.Usage = nil
-		return &o
+// tell gives the events of a leg and of those that it called.
+func (t *takeover) tell(j *journal.JobState) []event.Event {
+	var told []event.Event
+	for _, inner := range t.state.Jobs {
+		if strings.HasPrefix(inner.ID, j.ID+workflow.CallSeparator) && inner.Outcome != nil {
+			told = append(told, t.leg(inner)...)
+		}
 	}
+	return append(told, t.leg(j)...)
+}
+
+// leg tells a leg that has ended.
+func (t *takeover) leg(j *journal.JobState) []event.Event {
+	from := t.from(j)
 	list := []event.Event{{Type: event.JobStarted, Job: j.ID, Name: j.Name, From: from}}
 	for _, s := range j.Steps {
-		if s.Outcome == nil {
-			continue
-		}
-		if s.Condition != "" {
-			list = append(list, event.Event{Type: event.Condition, Job: j.ID, Step: s.ID, Text: s.Condition, From: from})
-		}
-		info := s.Info
-		list = append(list, event.Event{Type: event.StepFinished, Job: j.ID, Step: s.ID, Attempt: s.Attempts, Name: s.Name, StepInfo: &info, Outcome: free(*s.Outcome), From: from})
+		list = append(list, t.step(s, from)...)
 	}
 	return append(list, event.Event{Type: event.JobFinished, Job: j.ID, Outcome: free(*j.Outcome), From: from})
+}
+
+// step tells a step that has ended.
+func (t *takeover) step(s *journal.StepState, from string) []event.Event {
+	if s.Outcome == nil {
+		return nil
+	}
+	if s.From != "" {
+		from = s.From
+	}
+	var list []event.Event
+	if s.Condition != "" {
+		list = append(list, event.Event{Type: event.Condition, Job: s.Job, Step: s.ID, Text: s.Condition, From: from})
+	}
+	info := s.Info
+	return append(list, event.Event{Type: event.StepFinished, Job: s.Job, Step: s.ID, Attempt: s.Attempts, Name: s.Name, StepInfo: &info, Outcome: free(*s.Outcome), From: from})
+}
+
+// free is an outcome without what it used: this run spends nothing on it.
+func free(o event.Outcome) *event.Outcome {
+	o.Usage = nil
+	return &o
 }
 
 // from is the run in which a leg has run.
@@ -182,10 +231,10 @@ func unfit(ctx context.Context, dir string, j *journal.JobState) string {
 
 // takeOver finds what of the earlier run is taken over.
 func (e *earlier) takeOver(ctx context.Context, p *prepared) error {
-	if e == nil || !e.failed {
+	if e == nil || !e.failed && e.from == "" {
 		return nil
 	}
-	if e.state.Status == journal.Success {
+	if e.failed && e.state.Status == journal.Success {
 		return problem("run %s has succeeded: nothing of it failed; without --failed all of it runs again", e.state.ID)
 	}
 	t := newTakeover(e.state)
@@ -194,13 +243,26 @@ func (e *earlier) takeOver(ctx context.Context, p *prepared) error {
 			t.again[j.ID] = unfit(ctx, p.dir, j)
 		}
 	}
+	if e.from != "" {
+		if err := t.choose(p, e.from); err != nil {
+			return err
+		}
+	}
 	t.decide(p.plan)
 	for t.sessions() {
 		t.decide(p.plan)
 	}
 	for _, j := range e.state.Jobs {
-		if why := t.again[j.ID]; why != "" {
-			e.notes = append(e.notes, fmt.Sprintf("job %s has succeeded in run %s and runs again: %s", j.ID, t.from(j), why))
+		if _, chosen := t.chosen[j.ID]; !chosen && t.again[j.ID] != "" {
+			e.notes = append(e.notes, fmt.Sprintf("job %s has succeeded in run %s and runs again: %s", j.ID, t.from(j), t.again[j.ID]))
+		}
+	}
+	if leg := t.cutShort(); leg != "" {
+		return problem("--from %s: what %s needs has not succeeded, or runs again, so that all of it does; --from %s says so", e.from, leg, leg)
+	}
+	for _, leg := range sortedKeys(t.chosen) {
+		if t.goesOn(leg) {
+			e.notes = append(e.notes, fmt.Sprintf("%s goes on at %s, without what the steps before it left in HOME and RUNNER_TEMP", leg, t.chosen[leg]))
 		}
 	}
 	e.taken = t.taken

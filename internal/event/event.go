@@ -254,6 +254,10 @@ type Outcome struct {
 	Outputs    map[string]string `json:"outputs,omitempty"`
 	// Withheld names what was set and is not told as it is: it holds a secret.
 	Withheld []string `json:"withheld,omitempty"`
+	// Env and Path are what a step gave to the steps after it, Path in the order
+	// it was written.
+	Env  map[string]string `json:"env,omitempty"`
+	Path []string          `json:"path,omitempty"`
 	// Work is what isolated workspaces of a job brought back.
 	Work       []Work    `json:"work,omitempty"`
 	DurationMS int64     `json:"duration_ms"`

@@ -10,6 +10,7 @@ type Decision struct {
 	// with neither `if` nor needs.
 	Info *event.ConditionInfo
 	Text string // why it was skipped, in a line; empty where it runs
+	From string // the run that decided it; empty: this one
 	// Before are the steps of the job that had ended by then, in that order; of a
 	// job there are none.
 	Before []StepResult
@@ -31,10 +32,10 @@ func (r *Reader) Decision(job, step string) (Decision, error) {
 			return Decision{}, err
 		case e.Job != job:
 		case e.Type == event.Condition && e.Step == step:
-			d.Decided, d.Info, d.Text = true, e.Condition, e.Text
+			d.Decided, d.Info, d.Text, d.From = true, e.Condition, e.Text, e.From
 			return d, nil
 		case e.Step == step && (e.Type == event.StepStarted || e.Type == event.StepFinished):
-			d.Decided = true // without a word: no `if`, and nothing had failed
+			d.Decided, d.From = true, e.From // without a word: no `if`, and nothing had failed
 			return d, nil
 		case step != "" && e.Type == event.StepFinished && e.Outcome != nil:
 			d.Before = append(d.Before, StepResult{e.Step, e.Outcome.Outcome, e.Outcome.Conclusion})

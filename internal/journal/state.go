@@ -177,7 +177,7 @@ func (f *Fold) add(e event.Event) {
 		f.state.Status, f.state.Outcome, f.state.Finished = status(e.Outcome), e.Outcome, e.Time
 	case event.JobStarted:
 		j := f.jobOf(e.Job)
-		j.Status, j.Started, j.Name = Running, e.Time, e.Name
+		j.Status, j.Started, j.Name, j.From = Running, e.Time, e.Name, e.From
 	case event.JobFinished:
 		j := f.jobOf(e.Job)
 		j.Status, j.Outcome, j.Finished, j.From = status(e.Outcome), e.Outcome, e.Time, e.From

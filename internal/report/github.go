@@ -60,8 +60,8 @@ func (g *GitHub) Emit(e event.Event) {
 		g.finish(e)
 	default:
 		if e.From != "" {
-			if e.Type == event.JobFinished {
-				g.fenced(label(e.Job, "") + ": taken over from run " + oneLine(e.From, 40))
+			if whole := g.fold.Job(e.Job).From != ""; e.Outcome != nil && whole == (e.Step == "") {
+				g.fenced(label(e.Job, e.Step) + ": taken over from run " + oneLine(e.From, 40))
 			}
 		} else if e.Step != "" {
 			g.toGroup(e)

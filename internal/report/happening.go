@@ -72,11 +72,14 @@ func (t *Terminal) happening(e event.Event) {
 	}
 }
 
-// takenOver tells of a job that an earlier run has run in a line.
+// takenOver tells in a line of a job that an earlier run has run, or of a step of
+// one that goes on.
 func (t *Terminal) takenOver(v *stepView, e event.Event) {
-	if e.Type == event.JobFinished && v != nil {
-		t.say(v, t.p.with(dim, "✓ taken over from run "+oneLine(e.From, 40)))
+	if v == nil || e.Outcome == nil || e.Type == event.StepFinished && t.fold.Job(e.Job).From != "" {
+		return
 	}
+	sign, _ := mark(journal.Status(e.Outcome.Conclusion))
+	t.say(v, t.p.with(dim, sign+" taken over from run "+oneLine(e.From, 40)))
 }
 
 // Waiting says in words why a model call waits, and until when.

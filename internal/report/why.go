@@ -25,6 +25,12 @@ func (y Why) Explain(w io.Writer, color bool) error {
 	y.head(&b, p)
 	d := y.Decision
 	switch {
+	case d.From != "":
+		label := y.Job.ID
+		if y.Step != nil {
+			label += "/" + y.Step.ID
+		}
+		fmt.Fprintf(&b, "\nrun %s has decided it: herd-runner why %[1]s '%[2]s'\n", oneLine(d.From, 40), oneLine(label, 200))
 	case !d.Decided && y.Step == nil:
 		b.WriteString("\nit has no `if` and needs no other job\n")
 	case !d.Decided:
@@ -33,6 +39,7 @@ func (y Why) Explain(w io.Writer, color bool) error {
 		y.condition(&b, p)
 	}
 	switch {
+	case d.From != "":
 	case y.Step == nil:
 		y.needs(&b, p)
 		y.steps(&b, p)

@@ -127,9 +127,13 @@ func (s *sink) masked(e event.Event) event.Event {
 	})
 	e.Outcome = masked(e.Outcome, func(o *event.Outcome) {
 		o.Message, o.Hint, o.SessionID = m.String(o.Message), m.String(o.Hint), m.String(o.SessionID)
-		var withheld []string
-		o.Outputs, withheld = maskedMap(m, o.Outputs)
-		o.Withheld = slices.Concat(o.Withheld, withheld)
+		var outputs, env []string
+		o.Outputs, outputs = maskedMap(m, o.Outputs)
+		o.Env, env = maskedMap(m, o.Env)
+		o.Withheld = slices.Concat(o.Withheld, outputs, env)
+		if path := maskedList(m, o.Path); !slices.Equal(path, o.Path) {
+			o.Path, o.Withheld = path, append(o.Withheld, "path")
+		}
 		o.Work = maskedWork(m, o)
 	})
 	return e
