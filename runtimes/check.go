@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -26,7 +27,9 @@ func (d Description) ValidSession(id string) bool {
 // Problem is one reason why a runtime can not do what a configuration asks.
 type Problem struct {
 	Keys []string // of `runtime:`, one of which asks for it
-	Text string
+	// Entry is the item or the key of that value which is wrong; empty: the whole.
+	Entry string
+	Text  string
 }
 
 // Problems is an error with all the reasons.
@@ -38,6 +41,12 @@ func (p Problems) Error() string {
 		texts[i] = p[i].Text
 	}
 	return strings.Join(texts, "; ")
+}
+
+// Refuse is the problem that a key of `runtime:`, or an entry of its value, can not
+// be right.
+func Refuse(key, entry, format string, args ...any) error {
+	return Problems{{Keys: []string{key}, Entry: entry, Text: fmt.Sprintf(format, args...)}}
 }
 
 // or is nil where there are none.
@@ -77,7 +86,7 @@ func needs(cfg Config) []need {
 func Check(rt Runtime, cfg Config) error {
 	problems := lacking(rt.Describe(), needs(cfg))
 	add := func(key, format string, args ...any) {
-		problems = append(problems, Problem{[]string{key}, fmt.Sprintf(format, args...)})
+		problems = append(problems, Problem{Keys: []string{key}, Text: fmt.Sprintf(format, args...)})
 	}
 	if cfg.MaxTurns < 0 {
 		add("max-turns", "max-turns is %d: expected 1 or more, or leave it out for no limit", cfg.MaxTurns)
@@ -94,7 +103,9 @@ func Check(rt Runtime, cfg Config) error {
 		}
 	}
 	if _, err := Servers(cfg.MCPServers); err != nil {
-		add("mcp-servers", "%v", err)
+		var of Problems
+		errors.As(err, &of)
+		problems = append(problems, of...)
 	}
 	return problems.or()
 }
@@ -113,7 +124,7 @@ func CheckTask(rt Runtime, task Task) error {
 		{FeatureAuthMount, task.Credential.Kind == "login", "the login of its own program", []string{"docker.auth"}},
 	})
 	add := func(keys []string, format string, args ...any) {
-		problems = append(problems, Problem{keys, fmt.Sprintf(format, args...)})
+		problems = append(problems, Problem{Keys: keys, Text: fmt.Sprintf(format, args...)})
 	}
 	if strings.TrimSpace(task.Prompt) == "" {
 		add(nil, "the prompt is empty: write what the agent should do")
@@ -138,15 +149,15 @@ func Servers(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	}
 	var servers map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &servers); err != nil {
-		return nil, fmt.Errorf("mcp-servers: expected an object of servers by name")
+		return nil, Refuse("mcp-servers", "", "mcp-servers: expected an object of servers by name")
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		var form *mcpForm
 		if err := json.Unmarshal(servers[name], &form); err != nil {
-			return nil, fmt.Errorf("mcp-servers: %s: %w", name, misformed(err))
+			return nil, Refuse("mcp-servers", name, "mcp-servers: %s: %v", name, misformed(err))
 		}
 		if form == nil || (form.Command == "") == (form.URL == "") {
-			return nil, fmt.Errorf("mcp-servers: %s: expected either command (a program) or url (an address)", name)
+			return nil, Refuse("mcp-servers", name, "mcp-servers: %s: expected either command (a program) or url (an address)", name)
 		}
 	}
 	return servers, nil
@@ -161,7 +172,7 @@ func lacking(d Description, needs []need) Problems {
 	var problems Problems
 	for _, n := range needs {
 		if n.wanted && !d.Has(n.feature) {
-			problems = append(problems, Problem{n.keys, fmt.Sprintf("needs %s (%s), which runtime %s lacks", n.words, strings.Join(n.keys, ", "), d.Name)})
+			problems = append(problems, Problem{Keys: n.keys, Text: fmt.Sprintf("needs %s (%s), which runtime %s lacks", n.words, strings.Join(n.keys, ", "), d.Name)})
 		}
 	}
 	return problems

@@ -21,7 +21,7 @@ func Environment(task Task, preset map[string]string, routing []string) (map[str
 	maps.Copy(env, own)
 	for _, name := range routing {
 		if _, ok := own[name]; ok {
-			return nil, fmt.Errorf("env: %s is set by the runner, which keeps credentials out of the box: remove it (base-url chooses another endpoint)", name)
+			return nil, Refuse("env", name, "env: %s is set by the runner, which keeps credentials out of the box: remove it (base-url chooses another endpoint)", name)
 		}
 		if box.Env[name] != "" {
 			env[name] = ""

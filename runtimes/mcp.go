@@ -33,7 +33,7 @@ func MCPServers(raw json.RawMessage) ([]MCPServer, error) {
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s, err := readMCPServer(name, servers[name])
 		if err != nil {
-			return nil, fmt.Errorf("mcp-servers: %s: %w", name, err)
+			return nil, Refuse("mcp-servers", name, "mcp-servers: %s: %v", name, err)
 		}
 		all = append(all, s)
 	}

@@ -96,15 +96,17 @@ func checkRuntime(factory *runtimes.Factory, step *workflow.Step, eval workflow.
 	if err != nil {
 		return nil, cfg, append(problems, problemAt(step, firstKey(step.Runtime, []string{"engine", "type"}), err, report.Hint(err)))
 	}
-	err = runtimes.Check(rt, cfg)
-	if err == nil {
+	hint := ""
+	if err = runtimes.Check(rt, cfg); err != nil {
+		hint = whoCan(factory, rt, cfg)
+	} else {
 		_, err = rt.Command(probe(cfg))
 	}
-	var lacking runtimes.Problems
+	var wrong runtimes.Problems
 	switch {
-	case errors.As(err, &lacking):
-		for _, p := range lacking {
-			problems = append(problems, problemAt(step, firstKey(step.Runtime, p.Keys), errors.New(p.Text), whoCan(factory, rt, cfg)))
+	case errors.As(err, &wrong):
+		for _, p := range wrong {
+			problems = append(problems, problemAt(step, entryOf(firstKey(step.Runtime, p.Keys), p.Entry), errors.New(p.Text), hint))
 		}
 	case err != nil:
 		problems = append(problems, problemAt(step, step.Runtime, err, report.Hint(err)))
@@ -151,6 +153,24 @@ func firstKey(block *workflow.Value, keys []string) *workflow.Value {
 		}
 	}
 	return block
+}
+
+// entryOf is the item or the key of v that reads entry, else v.
+func entryOf(v *workflow.Value, entry string) *workflow.Value {
+	if entry == "" {
+		return v
+	}
+	for _, item := range v.Items {
+		if item.Text == entry {
+			return item
+		}
+	}
+	for _, e := range v.Entries {
+		if e.Key.Text == entry {
+			return e.Key
+		}
+	}
+	return v
 }
 
 // whoCan names the runtimes that could do what cfg asks; "" for none, or where

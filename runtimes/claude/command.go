@@ -33,7 +33,7 @@ func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 		return runtimes.Command{}, err
 	}
 	if mode := cfg.PermissionMode; mode != "" && !slices.Contains(permissionModes(), mode) {
-		return runtimes.Command{}, fmt.Errorf("permission-mode %q: runtime claude has %s", mode, strings.Join(permissionModes(), ", "))
+		return runtimes.Command{}, runtimes.Refuse("permission-mode", "", "permission-mode %q: runtime claude has %s", mode, strings.Join(permissionModes(), ", "))
 	}
 	env, err := environment(task)
 	if err != nil {

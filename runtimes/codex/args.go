@@ -1,9 +1,10 @@
 package codex
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/herd-runner/herd-runner/runtimes"
 )
 
 // ownFlags are the flags that Command sets, or that would undo what it sets,
@@ -37,10 +38,10 @@ func checkArgs(args []string) error {
 	own := ownFlags()
 	for i, arg := range args {
 		if i == 0 && !strings.HasPrefix(arg, "-") {
-			return fmt.Errorf("args: %q is not a flag: the prompt belongs in `prompt:`", arg)
+			return runtimes.Refuse("args", arg, "args: %q is not a flag: the prompt belongs in `prompt:`", arg)
 		}
 		if arg == "--" || arg == "-" {
-			return fmt.Errorf("args: %q would turn what follows into a prompt: remove it", arg)
+			return runtimes.Refuse("args", arg, "args: %q would turn what follows into a prompt: remove it", arg)
 		}
 		name, value, _ := strings.Cut(arg, "=")
 		if short(arg) && len(arg) > 2 { // -mMODEL
@@ -50,7 +51,7 @@ func checkArgs(args []string) error {
 			if value == "" && i+1 < len(args) {
 				value = args[i+1]
 			}
-			if err := checkConfig(value); err != nil {
+			if err := checkConfig(arg, value); err != nil {
 				return err
 			}
 		}
@@ -58,9 +59,9 @@ func checkArgs(args []string) error {
 		switch {
 		case !ok:
 		case key == "":
-			return fmt.Errorf("args: %s is set by the runner: remove it", name)
+			return runtimes.Refuse("args", arg, "args: %s is set by the runner: remove it", name)
 		default:
-			return fmt.Errorf("args: %s is set by the runner: use the key %q of `runtime:`", name, key)
+			return runtimes.Refuse("args", arg, "args: %s is set by the runner: use the key %q of `runtime:`", name, key)
 		}
 	}
 	return nil
@@ -70,13 +71,13 @@ func short(arg string) bool {
 	return len(arg) >= 2 && arg[0] == '-' && arg[1] != '-'
 }
 
-// checkConfig takes KEY=VALUE, KEY dotted and perhaps quoted.
-func checkConfig(setting string) error {
+// checkConfig takes KEY=VALUE, KEY dotted and perhaps quoted, that arg gives.
+func checkConfig(arg, setting string) error {
 	key, _, _ := strings.Cut(setting, "=")
 	first, _, _ := strings.Cut(key, ".")
 	first = strings.Trim(strings.TrimSpace(first), `"'`)
 	if slices.Contains(ownConfig(), first) {
-		return fmt.Errorf("args: the configuration %q is set by the runner: remove it", first)
+		return runtimes.Refuse("args", arg, "args: the configuration %q is set by the runner: remove it", first)
 	}
 	return nil
 }

@@ -126,9 +126,9 @@ func sandboxMode(task runtimes.Task) (string, error) {
 		if host {
 			return mode, nil
 		}
-		return "", fmt.Errorf("permission-mode %q: codex's own sandbox can not run inside a box; leave it out and use `workspace: ro` or `docker.network` instead", mode)
+		return "", runtimes.Refuse("permission-mode", "", "permission-mode %q: codex's own sandbox can not run inside a box; leave it out and use `workspace: ro` or `docker.network` instead", mode)
 	}
-	return "", fmt.Errorf("permission-mode %q: expected read-only, workspace-write or danger-full-access, as in codex's --sandbox", mode)
+	return "", runtimes.Refuse("permission-mode", "", "permission-mode %q: expected read-only, workspace-write or danger-full-access, as in codex's --sandbox", mode)
 }
 
 // mcpServers are required: a server that does not start would otherwise be
@@ -141,7 +141,7 @@ func mcpServers(task runtimes.Task) (map[string]mcpServer, error) {
 	out := map[string]mcpServer{}
 	for _, s := range servers {
 		if s.SSE {
-			return nil, fmt.Errorf("mcp-servers: %s: codex has no transport \"sse\": expected a command, or the url of a server that speaks streamable HTTP (type: http)", s.Name)
+			return nil, runtimes.Refuse("mcp-servers", s.Name, "mcp-servers: %s: codex has no transport \"sse\": expected a command, or the url of a server that speaks streamable HTTP (type: http)", s.Name)
 		}
 		out[s.Name] = mcpServer{Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, HTTPHeaders: s.Headers, Required: true}
 	}

@@ -3,9 +3,10 @@ package codex
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/herd-runner/herd-runner/runtimes"
 )
 
 // strictSchema tightens a schema to what the vendor takes in its strict mode,
@@ -16,16 +17,16 @@ func strictSchema(raw json.RawMessage) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	if err := dec.Decode(&node); err != nil {
-		return nil, fmt.Errorf("output-schema: %w", err)
+		return nil, runtimes.Refuse("output-schema", "", "output-schema: %v", err)
 	}
 	root, ok := node.(map[string]any)
 	if !ok || root["type"] != "object" {
-		return nil, fmt.Errorf("output-schema: codex takes a schema of `type: object` only: put the value into a property")
+		return nil, runtimes.Refuse("output-schema", "", "output-schema: codex takes a schema of `type: object` only: put the value into a property")
 	}
 	tighten(root)
 	out, err := json.Marshal(root)
 	if err != nil {
-		return nil, fmt.Errorf("output-schema: %w", err)
+		return nil, runtimes.Refuse("output-schema", "", "output-schema: %v", err)
 	}
 	return out, nil
 }

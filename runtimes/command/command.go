@@ -5,8 +5,6 @@
 package command
 
 import (
-	"errors"
-	"fmt"
 	"path"
 	"strings"
 	"time"
@@ -88,11 +86,11 @@ func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 func check(cfg runtimes.Config) error {
 	switch {
 	case len(cfg.Command) == 0 || cfg.Command[0] == "":
-		return errors.New("engine command: `command` does not say which program")
+		return runtimes.Refuse("command", "", "engine command: `command` does not say which program")
 	case len(cfg.APIs) == 0:
-		return errors.New("engine command: `api` does not say which API the program speaks")
+		return runtimes.Refuse("api", "", "engine command: `api` does not say which API the program speaks")
 	case cfg.Model != "":
-		return fmt.Errorf("model %q: runtime command does not know how to pass it on: write it into `command` or `env`", cfg.Model)
+		return runtimes.Refuse("model", "", "model %q: runtime command does not know how to pass it on: write it into `command` or `env`", cfg.Model)
 	}
 	return nil
 }
@@ -132,7 +130,7 @@ func environment(task runtimes.Task) (map[string]string, error) {
 	for _, api := range task.Config.APIs {
 		v, ok := vendors()[api]
 		if !ok {
-			return nil, fmt.Errorf("api %q: expected anthropic, openai or gemini", api)
+			return nil, runtimes.Refuse("api", api, "api %q: expected anthropic, openai or gemini", api)
 		}
 		if task.Box.Gateway != "" {
 			base = "http://" + task.Box.Gateway + v.path

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -90,7 +89,7 @@ func approvalMode(task runtimes.Task) (string, error) {
 	case mode == "":
 		return "yolo", nil
 	case !slices.Contains(approvalModes(), mode):
-		return "", fmt.Errorf("permission-mode %q: runtime gemini has %s", mode, strings.Join(approvalModes(), ", "))
+		return "", runtimes.Refuse("permission-mode", "", "permission-mode %q: runtime gemini has %s", mode, strings.Join(approvalModes(), ", "))
 	}
 	return mode, nil
 }

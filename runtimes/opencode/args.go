@@ -1,8 +1,9 @@
 package opencode
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/herd-runner/herd-runner/runtimes"
 )
 
 // ownFlags are the flags that Command sets, or that would undo what it sets,
@@ -24,10 +25,10 @@ func checkArgs(args []string) error {
 	own := ownFlags()
 	for i, arg := range args {
 		if i == 0 && !strings.HasPrefix(arg, "-") {
-			return fmt.Errorf("args: %q is not a flag: the prompt belongs in `prompt:`", arg)
+			return runtimes.Refuse("args", arg, "args: %q is not a flag: the prompt belongs in `prompt:`", arg)
 		}
 		if arg == "--" {
-			return fmt.Errorf("args: %q would turn what follows into a prompt: remove it", arg)
+			return runtimes.Refuse("args", arg, "args: %q would turn what follows into a prompt: remove it", arg)
 		}
 		name, _, _ := strings.Cut(arg, "=")
 		if len(arg) > 2 && arg[0] == '-' && arg[1] != '-' { // -mMODEL
@@ -38,9 +39,9 @@ func checkArgs(args []string) error {
 		switch {
 		case !ok:
 		case key == "":
-			return fmt.Errorf("args: %s is set by the runner: remove it", name)
+			return runtimes.Refuse("args", arg, "args: %s is set by the runner: remove it", name)
 		default:
-			return fmt.Errorf("args: %s is set by the runner: use the key %q of `runtime:`", name, key)
+			return runtimes.Refuse("args", arg, "args: %s is set by the runner: use the key %q of `runtime:`", name, key)
 		}
 	}
 	return nil

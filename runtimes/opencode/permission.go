@@ -3,7 +3,6 @@ package opencode
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -111,7 +110,7 @@ func permission(task runtimes.Task) (*permissions, error) {
 			p.add(key, "*", deny)
 		}
 	default:
-		return nil, fmt.Errorf("permission-mode %q: runtime opencode has bypassPermissions, acceptEdits and plan", mode)
+		return nil, runtimes.Refuse("permission-mode", "", "permission-mode %q: runtime opencode has bypassPermissions, acceptEdits and plan", mode)
 	}
 	for _, given := range cfg.AllowedTools {
 		key, pattern, err := toolRule("allowed-tools", given)
@@ -154,7 +153,7 @@ func toolRule(key, given string) (permission, pattern string, err error) {
 	if bounded {
 		inner, whole := strings.CutSuffix(rest, ")")
 		if pattern = strings.TrimSpace(inner); !whole || pattern == "" {
-			return "", "", fmt.Errorf("%s: %q: expected a tool, or a tool with a pattern such as Bash(git *)", key, given)
+			return "", "", runtimes.Refuse(key, given, "%s: %q: expected a tool, or a tool with a pattern such as Bash(git *)", key, given)
 		}
 	}
 	if server, ok := strings.CutPrefix(name, "mcp__"); ok {
@@ -167,7 +166,7 @@ func toolRule(key, given string) (permission, pattern string, err error) {
 	own, ok := tools()[strings.ToLower(name)]
 	if !ok {
 		known := slices.Sorted(maps.Keys(tools()))
-		return "", "", fmt.Errorf("%s: unknown tool %q: runtime opencode has %s, and mcp__SERVER__TOOL", key, given, strings.Join(known, ", "))
+		return "", "", runtimes.Refuse(key, given, "%s: unknown tool %q: runtime opencode has %s, and mcp__SERVER__TOOL", key, given, strings.Join(known, ", "))
 	}
 	return own, pattern, nil
 }

@@ -91,7 +91,7 @@ func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 func (r Runtime) request(task runtimes.Task) (Request, error) {
 	cfg := task.Config
 	if len(cfg.Args) > 0 {
-		return Request{}, fmt.Errorf("args: runtime %s has no command line: remove %q", r.name(), strings.Join(cfg.Args, " "))
+		return Request{}, runtimes.Refuse("args", "", "args: runtime %s has no command line: remove %q", r.name(), strings.Join(cfg.Args, " "))
 	}
 	servers, err := runtimes.MCPServers(cfg.MCPServers)
 	if err != nil {
@@ -130,7 +130,7 @@ func checkRules(key string, rules []string, servers []runtimes.MCPServer) error 
 	for _, text := range rules {
 		rule, err := ParseRule(text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return runtimes.Refuse(key, text, "%s: %v", key, err)
 		}
 		ofServer, ok := strings.CutPrefix(rule.Tool, MCPPrefix)
 		server, _, _ := strings.Cut(ofServer, "__")
@@ -138,7 +138,7 @@ func checkRules(key string, rules []string, servers []runtimes.MCPServer) error 
 			continue
 		}
 		if !slices.ContainsFunc(servers, func(s runtimes.MCPServer) bool { return s.Name == server }) {
-			return fmt.Errorf("%s: %q: there is no server %q in mcp-servers", key, text, server)
+			return runtimes.Refuse(key, text, "%s: %q: there is no server %q in mcp-servers", key, text, server)
 		}
 	}
 	return nil
