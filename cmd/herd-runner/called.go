@@ -69,7 +69,7 @@ func appendLabels(labels []string, prefix string, s *workflow.Step) []string {
 
 // certainLanes are those of agent steps that will run if nothing fails before
 // them: known already, and without a condition.
-func certainLanes(lanes []gateway.Lane, plan *workflow.Plan) []gateway.Lane {
+func (p *prepared) certainLanes(lanes []gateway.Lane, plan *workflow.Plan) []gateway.Lane {
 	conditional := map[*workflow.Job]bool{}
 	for _, n := range plan.Nodes {
 		switch {
@@ -78,12 +78,12 @@ func certainLanes(lanes []gateway.Lane, plan *workflow.Plan) []gateway.Lane {
 			for _, need := range n.Needs {
 				conditional[n.Job] = conditional[n.Job] || conditional[need.Job]
 			}
-		case conditional[n.Job]:
+		case conditional[n.Job], p.earlier.has(n.Job):
 		case n.Kind == workflow.StepNode && n.Step.If == nil:
 			lanes = certainSteps(lanes, n.Leg.ID, "", n.Step)
 		case n.Kind == workflow.CallNode:
 			if called, _ := workflow.CalledPlan(n.Leg); called != nil {
-				lanes = certainLanes(lanes, called)
+				lanes = p.certainLanes(lanes, called)
 			}
 		}
 	}

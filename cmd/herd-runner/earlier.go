@@ -18,8 +18,9 @@ import (
 // earlier is the run that a rerun goes on from. What is asked of nil, no earlier
 // run, changes nothing.
 type earlier struct {
-	state journal.RunState
-	given journal.Given
+	state    journal.RunState
+	given    journal.Given
+	attempts int // up to now
 	// failed says that what has not succeeded runs again, from that the job or step
 	// JOB[/STEP] does, each with what needs it; with neither everything runs again.
 	failed bool
@@ -28,11 +29,30 @@ type earlier struct {
 	present bool
 
 	taken map[string]map[string]steps.EarlierLeg
-	notes []string // for the person
+	done  map[*workflow.Job]bool // what will not run, whatever comes
+	notes []string               // for the person
 }
 
-// openEarlier reads the record of a run that is over.
-func openEarlier(r *journal.Reader) (*earlier, error) {
+// openEarlier reads the record of a run that is over. Of a rerun that ended before
+// it began, it is that of the run which it was to go on from.
+func openEarlier(dir string, r *journal.Reader) (*earlier, error) {
+	e, err := readEarlier(r)
+	if err != nil || len(e.state.Jobs) > 0 || e.state.Info.RerunOf == "" {
+		return e, err
+	}
+	before, err := journal.Open(dir, e.state.Info.RerunOf)
+	if err != nil || before.ID >= r.ID { // ids sort by age
+		return e, nil //nolint:nilerr // its own record is enough to begin anew
+	}
+	from, err := openEarlier(dir, before)
+	if err != nil {
+		return nil, err
+	}
+	from.attempts = e.attempts
+	return from, nil
+}
+
+func readEarlier(r *journal.Reader) (*earlier, error) {
 	live, err := r.Alive()
 	if err != nil {
 		return nil, infra(err)
@@ -47,6 +67,7 @@ func openEarlier(r *journal.Reader) (*earlier, error) {
 	if e.state, err = journal.State(r); err != nil {
 		return nil, infra(err)
 	}
+	e.attempts = max(e.state.Info.Attempt, 1)
 	if len(e.given.Withheld) > 0 {
 		return nil, problem("run %s was given what holds a secret, and its record does not keep that: %s; start anew with `herd-runner run`",
 			r.ID, strings.Join(e.given.Withheld, ", "))
@@ -58,7 +79,7 @@ func openEarlier(r *journal.Reader) (*earlier, error) {
 }
 
 // attempt counts the runs that go on from each other.
-func (e *earlier) attempt() int { return max(e.state.Info.Attempt, 1) + 1 }
+func (e *earlier) attempt() int { return e.attempts + 1 }
 
 // workflow reads the workflow as the run had it, or as it is now.
 func (e *earlier) workflow(dir string) (*workflow.Workflow, []workflow.Problem, error) {
@@ -177,6 +198,9 @@ func (e *earlier) info(i event.RunInfo) event.RunInfo {
 	}
 	return i
 }
+
+// has says whether a job of the rerun will not run, because it has run before.
+func (e *earlier) has(job *workflow.Job) bool { return e != nil && e.done[job] }
 
 // legs are those that are taken over.
 func (e *earlier) legs() map[string]map[string]steps.EarlierLeg {

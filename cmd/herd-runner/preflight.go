@@ -80,11 +80,12 @@ func (f *flight) at(step *workflow.Step, s scopes) *stepCheck {
 	return &stepCheck{prepared: f.prepared, step: step, given: s}
 }
 
-// plannedJobs are the jobs of the plan in file order.
+// plannedJobs are the jobs of the plan in file order, but for those that have run
+// before.
 func (p *prepared) plannedJobs() []*workflow.Job {
 	var jobs []*workflow.Job
 	for _, n := range p.plan.Nodes {
-		if n.Kind == workflow.JobGate {
+		if n.Kind == workflow.JobGate && !p.earlier.has(n.Job) {
 			jobs = append(jobs, n.Job)
 		}
 	}

@@ -127,7 +127,7 @@ func (a *App) prepare(ctx context.Context, src source, f runFlags) (*prepared, e
 		if p.gateway, err = newGateway(a, p); err != nil {
 			return nil, problem("%w", err)
 		}
-		if err := p.gateway.Preflight(ctx, p.apis, certainLanes(nil, p.plan)...); err != nil {
+		if err := p.gateway.Preflight(ctx, p.apis, p.certainLanes(nil, p.plan)...); err != nil {
 			return nil, problem("%w", err)
 		}
 	}

@@ -24,7 +24,7 @@ func (a *App) rerunCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			from, err := openEarlier(r)
+			from, err := openEarlier(f.dir, r)
 			if err != nil {
 				return err
 			}

@@ -67,6 +67,32 @@ func (t *takeover) jobs(plan *workflow.Plan) {
 	}
 }
 
+// done finds the jobs none of whose legs will run: a matrix that is known only when
+// it runs may have another leg this time, and then what needs it runs as well.
+func (t *takeover) done(plan *workflow.Plan) map[*workflow.Job]bool {
+	done := map[*workflow.Job]bool{}
+	var visit func(gate *workflow.Node) bool
+	gates := map[*workflow.Job]*workflow.Node{}
+	for _, j := range t.planned(plan) {
+		gates[j.gate.Job] = j.gate
+	}
+	visit = func(gate *workflow.Node) bool {
+		if is, known := done[gate.Job]; known {
+			return is
+		}
+		is := t.whole[gate] && !slices.Contains(plan.Dynamic, gate)
+		for _, need := range gate.Needs {
+			is = visit(gates[need.Job]) && is
+		}
+		done[gate.Job] = is
+		return is
+	}
+	for _, gate := range gates {
+		visit(gate)
+	}
+	return done
+}
+
 // plannedJob is a job of a plan with its legs; those of a dynamic matrix are the
 // ones that the run had.
 type plannedJob struct {
@@ -110,7 +136,7 @@ func (t *takeover) job(gate *workflow.Node, legs []*workflow.Leg) bool {
 		j := t.legs[leg.ID]
 		step, chosen := t.chosen[leg.ID]
 		if j != nil && j.Status == journal.Success && j.Outcome != nil && t.again[j.ID] == "" && !chosen && !t.chosenIn(leg.ID) {
-			take(leg.ID, steps.EarlierLeg{Ended: t.tell(j)})
+			take(leg.ID, steps.EarlierLeg{Ended: t.tell(gate.Job, j)})
 			continue
 		}
 		whole = false
@@ -139,7 +165,10 @@ func (t *takeover) chosenIn(leg string) bool {
 }
 
 // tell gives the events of a leg and of those that it called.
-func (t *takeover) tell(j *journal.JobState) []event.Event {
+func (t *takeover) tell(job *workflow.Job, j *journal.JobState) []event.Event {
+	if job.Called == nil {
+		return t.leg(j)
+	}
 	var told []event.Event
 	for _, inner := range t.state.Jobs {
 		if strings.HasPrefix(inner.ID, j.ID+workflow.CallSeparator) && inner.Outcome != nil {
@@ -265,7 +294,7 @@ func (e *earlier) takeOver(ctx context.Context, p *prepared) error {
 			e.notes = append(e.notes, fmt.Sprintf("%s goes on at %s, without what the steps before it left in HOME and RUNNER_TEMP", leg, t.chosen[leg]))
 		}
 	}
-	e.taken = t.taken
+	e.taken, e.done = t.taken, t.done(p.plan)
 	if e.present {
 		return e.compare(p, t)
 	}
@@ -285,8 +314,8 @@ func (e *earlier) compare(p *prepared, t *takeover) error {
 	}
 	t.decide(plan)
 	now := map[string]*workflow.Job{}
-	for _, job := range p.plannedJobs() {
-		now[strings.ToLower(job.ID)] = job
+	for _, j := range t.planned(p.plan) {
+		now[strings.ToLower(j.gate.Job.ID)] = j.gate.Job
 	}
 	for _, gate := range plan.Nodes {
 		if gate.Kind != workflow.JobGate || len(t.taken[gate.ID]) == 0 {

@@ -125,3 +125,53 @@ func TestHowALegIsTold(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// Who goes on with the session of a job that has ended needs it again.
+func TestASessionIsNotTakenOver(t *testing.T) {
+	src := `
+on: push
+jobs:
+  a: {steps: [{id: ask, prompt: a}]}
+  b: {needs: a, steps: [{prompt: b, runtime: {session: a/ask}}]}
+  c: {needs: b, steps: [{id: ask, prompt: c}]}
+`
+	_, plan, problems := workflow.Load("w.yml", []byte(src), nil)
+	if workflow.HasErrors(problems) {
+		t.Fatal(problems)
+	}
+	for legs, want := range map[string]string{
+		"a=success; b=failure": "",
+		"a=success; b=success; c=failure": "a, b",
+	} {
+		tk := newTakeover(stateOf(legs))
+		tk.decide(plan)
+		for tk.sessions() {
+			tk.decide(plan)
+		}
+		var got []string
+		for _, legs := range tk.taken {
+			got = append(got, sortedKeys(legs)...)
+		}
+		slices.Sort(got)
+		if strings.Join(got, ", ") != want {
+			t.Errorf("of %s is taken over %q, want %q", legs, got, want)
+		}
+	}
+}
+
+// What is not in the record, or no longer in the repository, cannot be taken over.
+func TestUnfit(t *testing.T) {
+	for _, c := range []struct {
+		outcome event.Outcome
+		want    string
+	}{
+		{event.Outcome{}, ""},
+		{event.Outcome{Withheld: []string{"key"}}, "the record does not keep what holds a secret: key"},
+		{event.Outcome{Work: []event.Work{{Branch: "herd/r/a", Commit: strings.Repeat("0", 40)}}}, "its work is no longer in the repository, branch herd/r/a"},
+		{event.Outcome{Work: []event.Work{{Branch: "b", Commit: "--help"}}}, "its work is no longer in the repository, branch b"},
+	} {
+		if got := unfit(t.Context(), t.TempDir(), &journal.JobState{Outcome: &c.outcome}); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.outcome, got, c.want)
+		}
+	}
+}
