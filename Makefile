@@ -29,10 +29,10 @@ image-all: image ## the same with every engine, as herd-runner/agent:all
 	@scripts/agent-image.sh all
 
 build: ## bin/herd-runner
-	@CGO_ENABLED=0 go build -trimpath -o bin/herd-runner ./cmd/herd-runner
+	@scripts/build.sh bin/herd-runner
 
 clean: ## what the targets above have made, but not the images
-	@rm -rf bin dist .cache
+	@rm -rf bin dist .cache cmd/herd-runner/embedded internal/guests/embedded
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -52,12 +53,16 @@ func buildPrograms(dir string) (programs, error) {
 		return programs{}, err
 	}
 	p := programs{herd: filepath.Join(dir, "herd-runner"), fakemodel: filepath.Join(dir, "fakemodel"), mcpserver: filepath.Join(dir, "mcpserver"), root: root}
-	for out, pkg := range map[string]string{p.herd: "./cmd/herd-runner", p.fakemodel: "./e2e/fakemodel", p.mcpserver: "./e2e/mcpserver"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-o", out, pkg)
+	for _, argv := range [][]string{
+		{"scripts/build.sh", p.herd},
+		{"go", "build", "-trimpath", "-o", p.fakemodel, "./e2e/fakemodel"},
+		{"go", "build", "-trimpath", "-o", p.mcpserver, "./e2e/mcpserver"},
+	} {
+		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := cmd.CombinedOutput(); err != nil {
-			return programs{}, fmt.Errorf("go build %s: %w\n%s", pkg, err, text)
+			return programs{}, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, text)
 		}
 	}
 	return p, nil

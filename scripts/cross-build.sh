@@ -11,7 +11,7 @@ cd "$here/.."
 build() {
   local target=$1 out=$2
   shift 2
-  CGO_ENABLED=0 GOOS=${target%/*} GOARCH=${target#*/} go build -trimpath -ldflags='-s -w' "$@" -o "$out" ./cmd/herd-runner
+  GOOS=${target%/*} GOARCH=${target#*/} "$here/build.sh" "$out" -ldflags='-s -w' "$@"
 }
 
 guests=internal/guests/embedded
@@ -30,6 +30,6 @@ for target; do
     *) die "$target is no target; expected OS/ARCH like linux/arm64" ;;
   esac
   out=dist/herd-runner-${target%/*}-${target#*/}
-  build "$target" "$out" -tags guests
+  build "$target" "$out" -tags=guests
   say "built $out"
 done

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +13,6 @@ import (
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/internal/verify"
-	"github.com/herd-runner/herd-runner/runtimes/sdk/agent"
 	"github.com/herd-runner/herd-runner/sandbox/guest"
 )
 
@@ -84,9 +80,7 @@ func (a *App) Main(args []string) int {
 		case "attack":
 			return verify.Main(args[1:], a.Stdin, a.Stdout)
 		case "agent":
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return agent.Main(ctx, a.Stdin, a.Stdout, a.Environ())
+			return a.agent()
 		}
 	}
 	collectLater()

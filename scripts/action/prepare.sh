@@ -15,7 +15,7 @@ if [ -n "$binary" ]; then
 else
   command -v go >/dev/null || fail "Go is needed to build herd-runner; add actions/setup-go before this step, or give the input binary"
   binary=$RUNNER_TEMP/herd-runner/herd-runner
-  (cd "$top" && CGO_ENABLED=0 go build -trimpath -o "$binary" ./cmd/herd-runner) || fail "herd-runner could not be built"
+  "$top/scripts/build.sh" "$binary" || fail "herd-runner could not be built"
 fi
 
 case $HERD_AGENT_IMAGE in
