@@ -140,7 +140,7 @@ jobs:
 		t.Fatal(problems)
 	}
 	for legs, want := range map[string]string{
-		"a=success; b=failure": "",
+		"a=success; b=failure":            "",
 		"a=success; b=success; c=failure": "a, b",
 	} {
 		tk := newTakeover(stateOf(legs))
