@@ -116,3 +116,68 @@ jobs:
 		})
 	}
 }
+
+// TestRerunFromAStepInABox: steps before it, an agent among them, are taken over into
+// a fresh box, and what a box that is gone held is refused.
+func TestRerunFromAStepInABox(t *testing.T) {
+	t.Parallel()
+	model := newModel(t, `
+scenarios:
+  - name: answer
+    prompt: Name a number
+    turns:
+      - text: '{"n": 42}'
+`)
+	m := newMachine(t, model.asked("sk-ant-test")...)
+	dir := newProject(t, nil)
+	const workflow = `
+on: workflow_dispatch
+defaults: {docker: {network: none}}
+jobs:
+  a:
+    steps:
+      - id: ask
+        prompt: Name a number
+        runtime: {type: sdk, engine: anthropic, model: claude-sonnet-4-5}
+      - id: set
+        run: |
+          echo set >>count.txt
+          mkdir tools; printf '#!/bin/sh\necho my tool\n' >tools/my-tool; chmod +x tools/my-tool
+          echo "$PWD/tools" >>"$GITHUB_PATH"
+          echo SET=kept >>"$GITHUB_ENV"
+      - id: test
+        run: |
+          echo test >>count.txt
+          my-tool
+          echo "$SET ${{ fromJSON(steps.ask.outputs.result).n }} $(id -u)"
+          [ "$GITHUB_RUN_ATTEMPT" = 2 ]
+  b:
+    steps:
+      - {id: set, run: 'echo "$HOME/bin" >>"$GITHUB_PATH"'}
+      - {id: test, run: "false"}
+`
+	first := m.run(t, dir, workflow).wantCode(t, 1)
+	if got := first.output("a", "test"); got != "my tool\nkept 42 1000\n" {
+		t.Fatalf("the first attempt said %q", got)
+	}
+	asked := len(model.requests())
+	m.env = slices.DeleteFunc(slices.Clone(m.env), func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })
+
+	if r := m.call(t, "rerun", "--from", "b/test", "-C", dir).wantCode(t, 2); !strings.Contains(r.stderr, "step b/set has set what lies in a directory that ended with its run") {
+		t.Errorf("a tool in a HOME that is gone: %s", r.stderr)
+	}
+	r := m.start(t, "rerun", "--from", "a/test", "--json", "-C", dir).wait().wantCode(t, 1) // b fails again
+	if got, want := r.output("a", "test"), first.output("a", "test"); got != want {
+		t.Errorf("it said %q, want %q", got, want)
+	}
+	if got := r.step(t, "a", "test").Conclusion; got != "success" {
+		t.Errorf("the step ended with %s", got)
+	}
+	if got, want := read(t, filepath.Join(dir, "count.txt")), "set\ntest\ntest\n"; got != want {
+		t.Errorf("done: %q, want %q", got, want)
+	}
+	if got := len(model.requests()); got != asked {
+		t.Errorf("the model was asked %d times more", got-asked)
+	}
+	m.wantNothingLeft(t, dir)
+}

@@ -78,7 +78,7 @@ func (p *prepared) certainLanes(lanes []gateway.Lane, plan *workflow.Plan) []gat
 			for _, need := range n.Needs {
 				conditional[n.Job] = conditional[n.Job] || conditional[need.Job]
 			}
-		case conditional[n.Job], p.earlier.has(n.Job):
+		case conditional[n.Job], p.earlier.has(n.Job), p.earlier.hasStep(n.Step):
 		case n.Kind == workflow.StepNode && n.Step.If == nil:
 			lanes = certainSteps(lanes, n.Leg.ID, "", n.Step)
 		case n.Kind == workflow.CallNode:

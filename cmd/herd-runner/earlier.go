@@ -29,8 +29,10 @@ type earlier struct {
 	present bool
 
 	taken map[string]map[string]steps.EarlierLeg
-	done  map[*workflow.Job]bool // what will not run, whatever comes
-	notes []string               // for the person
+	// Of the plan, what will not run whatever comes.
+	done      map[*workflow.Job]bool
+	doneSteps map[*workflow.Step]bool
+	notes     []string // for the person
 }
 
 // openEarlier reads the record of a run that is over. Of a rerun that ended before
@@ -201,6 +203,9 @@ func (e *earlier) info(i event.RunInfo) event.RunInfo {
 
 // has says whether a job of the rerun will not run, because it has run before.
 func (e *earlier) has(job *workflow.Job) bool { return e != nil && e.done[job] }
+
+// hasStep is has for a step of a job that goes on.
+func (e *earlier) hasStep(step *workflow.Step) bool { return e != nil && e.doneSteps[step] }
 
 // legs are those that are taken over.
 func (e *earlier) legs() map[string]map[string]steps.EarlierLeg {

@@ -115,7 +115,7 @@ func (p *prepared) toRecord(contexts func(string, bool) (expr.Value, bool)) jour
 	if p.masker.Contains(string(g.Payload)) {
 		g.Payload, g.Withheld = nil, append(g.Withheld, "the event")
 	}
-	v, _ := contexts("github", false)
+	v, _ := contexts("github", true)
 	if context, ok := v.(*expr.Object); ok {
 		kept := expr.NewObject()
 		for _, key := range context.Keys() {

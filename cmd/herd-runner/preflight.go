@@ -65,6 +65,8 @@ func (f *flight) steps(list []*workflow.Step, s scopes) {
 	for _, step := range list {
 		check := f.at(step, s)
 		switch {
+		case f.earlier.hasStep(step):
+			continue
 		case step.Action != nil:
 			k := handed(step.Action.Inputs, step.With, check.eval, textInput)
 			f.steps(step.Action.Steps, s.with(step.Action.File, k))

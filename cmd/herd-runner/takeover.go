@@ -67,30 +67,39 @@ func (t *takeover) jobs(plan *workflow.Plan) {
 	}
 }
 
-// done finds the jobs none of whose legs will run: a matrix that is known only when
-// it runs may have another leg this time, and then what needs it runs as well.
-func (t *takeover) done(plan *workflow.Plan) map[*workflow.Job]bool {
-	done := map[*workflow.Job]bool{}
-	var visit func(gate *workflow.Node) bool
+// done finds the jobs none of whose legs will run, and the steps of others that no
+// leg will: a matrix that is known only when it runs may have another leg this time,
+// and then what needs it runs as well.
+func (t *takeover) done(plan *workflow.Plan) (map[*workflow.Job]bool, map[*workflow.Step]bool) {
+	jobs, ofJob := map[*workflow.Job]bool{}, map[*workflow.Step]bool{}
 	gates := map[*workflow.Job]*workflow.Node{}
-	for _, j := range t.planned(plan) {
+	planned := t.planned(plan)
+	for _, j := range planned {
 		gates[j.gate.Job] = j.gate
 	}
-	visit = func(gate *workflow.Node) bool {
-		if is, known := done[gate.Job]; known {
-			return is
-		}
-		is := t.whole[gate] && !slices.Contains(plan.Dynamic, gate)
+	var done func(gate *workflow.Node) bool
+	stands := func(gate *workflow.Node) bool {
+		all := !slices.Contains(plan.Dynamic, gate)
 		for _, need := range gate.Needs {
-			is = visit(gates[need.Job]) && is
+			all = done(gates[need.Job]) && all
 		}
-		done[gate.Job] = is
-		return is
+		return all
 	}
-	for _, gate := range gates {
-		visit(gate)
+	done = func(gate *workflow.Node) bool {
+		if _, known := jobs[gate.Job]; !known {
+			jobs[gate.Job] = stands(gate) && t.whole[gate]
+		}
+		return jobs[gate.Job]
 	}
-	return done
+	for _, j := range planned {
+		if done(j.gate) || !stands(j.gate) {
+			continue
+		}
+		for _, s := range j.gate.Job.Steps {
+			ofJob[s] = !slices.ContainsFunc(j.legs, func(leg *workflow.Leg) bool { return t.taken[j.gate.ID][leg.ID].Steps[s.ID] == nil })
+		}
+	}
+	return jobs, ofJob
 }
 
 // plannedJob is a job of a plan with its legs; those of a dynamic matrix are the
@@ -294,7 +303,8 @@ func (e *earlier) takeOver(ctx context.Context, p *prepared) error {
 			e.notes = append(e.notes, fmt.Sprintf("%s goes on at %s, without what the steps before it left in HOME and RUNNER_TEMP", leg, t.chosen[leg]))
 		}
 	}
-	e.taken, e.done = t.taken, t.done(p.plan)
+	e.taken = t.taken
+	e.done, e.doneSteps = t.done(p.plan)
 	if e.present {
 		return e.compare(p, t)
 	}

@@ -37,7 +37,7 @@ func (m manifest) comeBack(runDir, project string) (Report, error) {
 // Recover does what Finish would have done for a run that was killed: what its
 // steps did to a copy of the project comes back to it. The copy stays where
 // something was left out, for the person. A run that had none, or
-// whose copy came back, is left alone. Nobody may work in the project meanwhile.
+// whose copy came back, is left alone.
 func Recover(project, runDir string) (Report, error) {
 	clone := filepath.Join(runDir, stagedDir)
 	if !isDir(clone) {
