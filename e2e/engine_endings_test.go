@@ -100,6 +100,11 @@ func TestEveryEnginesEndings(t *testing.T) {
 		{engine: "claude", name: "no data", play: "do=structured,noso=1", runtime: wantsVerdict, cause: event.CauseNoResult, message: "no structured output", hint: "schema"},
 		{engine: "codex", name: "no data", play: "do=text,noso=1", runtime: wantsVerdict, cause: event.CauseNoResult, message: "structured output", hint: "schema"},
 
+		{engine: "claude", name: "says nothing", play: "do=text,text=", cause: event.CauseNoResult, message: "without having said or done anything", hint: "again"},
+		{engine: "codex", name: "says nothing", play: "do=text,text=", cause: event.CauseNoResult, message: "without having said or done anything", hint: "again"},
+		{engine: "gemini", name: "says nothing", play: "do=text,text=", cause: event.CauseInfrastructure, message: "empty response"},
+		{engine: "opencode", name: "says nothing", play: "do=text,text=", cause: event.CauseNoResult, message: "without having said or done anything", hint: "again"},
+
 		{engine: "claude", name: "server", play: "do=mcp,steps=2,tool=mcp__notes__recall" + recall, runtime: livingServer, tool: "the note says sheep"},
 		{engine: "codex", name: "server", play: "tool=mcp__notes__recall" + recall, runtime: livingServer, tool: "the note says sheep"},
 		{engine: "gemini", name: "server", play: "tool=mcp_notes_recall" + recall, runtime: livingServer, tool: "the note says sheep"},

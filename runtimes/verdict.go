@@ -19,8 +19,10 @@ type Claim struct {
 	Failure *Result
 	// Refused and Truncated say why the model stopped, where the records do.
 	Refused, Truncated bool
-	Text               string // the final answer
-	Structured         json.RawMessage
+	// Idle says that its records show nothing said and no tool used.
+	Idle       bool
+	Text       string // the final answer
+	Structured json.RawMessage
 }
 
 // Verdict weighs an agent's claim against the process's end and what the
@@ -69,6 +71,8 @@ func succeeded(task Task, g GatewayView, claim Claim) Result {
 	case task.Box.Gateway != "" && g.LastStatus == 0:
 		return noResult("the agent reported success without having asked the model anything",
 			"a prompt that is only a command of the agent does nothing here: write what the agent should do")
+	case claim.Idle && claim.Text == "":
+		return noResult("the agent ended without having said or done anything", "running the step again may help")
 	case claim.Truncated:
 		return noResult("the answer was cut at the model's output limit", "ask for a shorter answer, or for a file instead")
 	case task.Config.OutputSchema == nil:

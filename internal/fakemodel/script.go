@@ -28,7 +28,7 @@ import (
 //	path=<base64url>       the file to write
 //	tool=<name>,input=<base64url JSON>   the tool to call (steps=2 where the CLI has it found first)
 //	noso=1                 no structured output, only text
-//	text=<base64url>       final text
+//	text=<base64url>       final text; text= is none
 //	xkey=<value>           demand this x-api-key / bearer / x-goog-api-key, else 401
 //
 // <run> separates the counters of n.
@@ -78,7 +78,7 @@ func (s Script) num(k string, d int) int {
 }
 
 func (s Script) b64(k, d string) string {
-	if v := s[k]; v != "" {
+	if v, ok := s[k]; ok {
 		if b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(v, "=")); err == nil {
 			return string(b)
 		}

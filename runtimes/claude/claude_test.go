@@ -23,6 +23,7 @@ func TestRuntime(t *testing.T) {
 		Success:    read("ok-bash.jsonl"),
 		Schema:     json.RawMessage(nameSchema),
 		Structured: read("v197-structured.jsonl"),
+		Idle:       read("idle.jsonl"),
 		Result:     okResult,
 	})
 }

@@ -25,6 +25,7 @@ type decoder struct {
 	sessionID string
 	last      *result // a run has several results when background tasks end late
 	turns     int
+	did       bool // it said or did anything
 	cut       bool // a record was longer than runtimes.MaxLine
 	denied    int  // permissions refused, by records of their own
 }
@@ -115,6 +116,7 @@ func (d *decoder) assistant(rec record) []event.Message {
 			return
 		}
 		if m.Text != "" || m.Kind == event.MessageToolCall || m.Kind == event.MessageToolResult {
+			d.did = d.did || m.Kind == event.MessageText || m.Kind == event.MessageToolCall
 			out = append(out, m)
 		}
 	})

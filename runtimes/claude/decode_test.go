@@ -78,6 +78,7 @@ func TestTranscripts(t *testing.T) {
 		{file: "structured-ok", view: ok, schema: `{"type":"object","properties":{"name":{"type":"string"},"n":{"type":"integer"}},"required":["name","n"],"additionalProperties":false}`},
 		{file: "v197-structured", view: ok, schema: nameSchema},
 
+		{file: "idle", view: ok, cause: event.CauseNoResult},
 		{file: "structured-noso", view: ok, schema: nameSchema, cause: event.CauseNoResult},
 		{file: "structured-bad", exit: 1, view: ok, schema: nameSchema, cause: event.CauseNoResult},
 		{file: "max-turns", exit: 1, view: ok, cause: event.CauseMaxTurns},

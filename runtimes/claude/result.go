@@ -95,7 +95,7 @@ func (d *decoder) result(rec record) []event.Message {
 // Finish weighs the CLI's own word against the process's end and what the
 // gateway saw.
 func (d *decoder) Finish(end runtimes.End) runtimes.Result {
-	claim := runtimes.Claim{Final: d.last != nil, Cut: d.cut}
+	claim := runtimes.Claim{Final: d.last != nil, Cut: d.cut, Idle: !d.did}
 	if d.last != nil {
 		claim.Text, claim.Structured = d.last.text(), d.last.structured
 		claim.Refused = d.last.stopReason == "refusal"

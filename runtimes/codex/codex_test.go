@@ -23,6 +23,7 @@ func TestRuntime(t *testing.T) {
 		Success:    read("ok.jsonl"),
 		Schema:     json.RawMessage(nameSchema),
 		Structured: read("schema.jsonl"),
+		Idle:       []byte(`{"type":"thread.started","thread_id":"` + runtimetest.OldSession + `"}` + "\n" + `{"type":"turn.started"}` + "\n" + okTurn),
 		Result:     okTurn,
 	})
 }

@@ -169,16 +169,6 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-func TestAWholeTurnOfNothingIsNoSuccess(t *testing.T) {
-	d := New().Decode(runtimetest.Task())
-	for _, line := range []string{`{"type":"thread.started","thread_id":"` + runtimetest.OldSession + `"}`, `{"type":"turn.started"}`, okTurn} {
-		d.Line([]byte(line))
-	}
-	if r := d.Finish(runtimes.End{Gateway: runtimetest.Good()}); r.Cause != event.CauseNoResult || !strings.Contains(r.Message, "without having said or done anything") {
-		t.Errorf("%+v", r)
-	}
-}
-
 // TestTheLastTurnCounts: a record of an earlier turn does not speak for the last.
 func TestTheLastTurnCounts(t *testing.T) {
 	said := `{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"done"}}`

@@ -11,13 +11,10 @@ import (
 // Finish weighs the CLI's own word against the process's end and what the
 // gateway saw.
 func (d *decoder) Finish(end runtimes.End) runtimes.Result {
-	claim := runtimes.Claim{Final: d.last.ended, Cut: d.cut, Text: d.text}
+	claim := runtimes.Claim{Final: d.last.ended, Cut: d.cut, Text: d.text, Idle: !d.did}
 	switch {
 	case d.last.failed:
 		claim.Failure = d.failed(end.Gateway)
-	case d.last.ended && !d.did:
-		claim.Failure = &runtimes.Result{Cause: event.CauseNoResult, Message: "the agent ended its turn without having said or done anything",
-			Hint: "running the step again may help"}
 	case d.last.ended:
 		// The answer itself is what follows the schema.
 		claim.Structured = jsonscan.Clean([]byte(d.text))

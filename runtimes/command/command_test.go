@@ -51,6 +51,7 @@ func TestRuntime(t *testing.T) {
 		Success:    read("ok.jsonl"),
 		Schema:     json.RawMessage(nameSchema),
 		Structured: read("structured.jsonl"),
+		Idle:       []byte(`{"type":"init","session_id":"s","model":"m"}` + "\n" + `{"type":"result","turns":1,"session_id":"s"}`),
 		Result:     `{"type":"result","text":"done","turns":1,"session_id":"s"}`,
 	})
 }

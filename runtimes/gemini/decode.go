@@ -24,6 +24,7 @@ type decoder struct {
 	sessionID string
 	turns     int
 	answered  bool            // a tool's result came: what follows is a further turn
+	did       bool            // it said or did anything
 	answer    strings.Builder // the text since the last tool call
 	pending   []byte          // of it, what was not given on yet
 	said      string          // by the last error record
@@ -148,6 +149,7 @@ func (d *decoder) flush() []event.Message {
 
 // speak counts the turns of the model: one until its tools have answered.
 func (d *decoder) speak() {
+	d.did = true
 	if d.turns == 0 || d.answered {
 		d.turns++
 		d.answered = false

@@ -220,7 +220,7 @@ func TestRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runtimetest.Run(t, New(), runtimetest.Fixtures{Success: data, Result: okResult, Permission: "plan"})
+	runtimetest.Run(t, New(), runtimetest.Fixtures{Success: data, Idle: []byte(`{"type":"init","session_id":"s","model":"m"}` + "\n" + okResult), Result: okResult, Permission: "plan"})
 }
 
 func BenchmarkDecode(b *testing.B) {

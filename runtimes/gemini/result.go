@@ -22,7 +22,7 @@ const (
 // Finish weighs the CLI's own word against the process's end and what the
 // gateway saw. Success needs all three.
 func (d *decoder) Finish(end runtimes.End) runtimes.Result {
-	claim := runtimes.Claim{Final: d.last != nil, Cut: d.cut, Text: d.answer.String()}
+	claim := runtimes.Claim{Final: d.last != nil, Cut: d.cut, Text: d.answer.String(), Idle: !d.did}
 	if failed := d.failed(end); failed != nil {
 		claim.Final, claim.Failure = true, failed
 	}

@@ -17,10 +17,12 @@ func TestRuntime(t *testing.T) {
 		}
 		return data
 	}
+	const finish = `{"type":"step_finish","sessionID":"ses_e0456e118ffeJBLAyiERUv1vJD","part":{"type":"step-finish","reason":"stop"}}`
 	runtimetest.Run(t, New(), runtimetest.Fixtures{
 		Permission: "plan",
 		Success:    read("ok.jsonl"),
-		Result:     `{"type":"step_finish","sessionID":"ses_e0456e118ffeJBLAyiERUv1vJD","part":{"type":"step-finish","reason":"stop"}}`,
+		Idle:       []byte(`{"type":"step_start","sessionID":"ses_e0456e118ffeJBLAyiERUv1vJD","part":{"type":"step-start"}}` + "\n" + finish),
+		Result:     finish,
 		Session:    session,
 	})
 }

@@ -11,7 +11,7 @@ import (
 // gateway saw.
 func (d *decoder) Finish(end runtimes.End) runtimes.Result {
 	claim := runtimes.Claim{Final: true, Cut: d.cut, Text: strings.ToValidUTF8(d.text.String(), "\uFFFD"),
-		Refused: d.reason == "content-filter", Truncated: d.reason == "length"}
+		Refused: d.reason == "content-filter", Truncated: d.reason == "length", Idle: !d.did}
 	switch {
 	case d.failure != nil:
 		claim.Failure = d.failed(end)
@@ -21,8 +21,6 @@ func (d *decoder) Finish(end runtimes.End) runtimes.Result {
 			"a permission may have been refused: see allowed-tools, denied-tools and permission-mode")
 	case !d.ended():
 		claim.Final = false
-	case !d.did:
-		claim.Failure = noResult("the agent ended without having said or done anything", "running the step again may help")
 	}
 	verdict := runtimes.Verdict(d.task, end, claim)
 	verdict.SessionID = d.sessionID

@@ -28,6 +28,9 @@ type Fixtures struct {
 	Structured []byte
 	// Result is one line that claims success, to be forged with.
 	Result string
+	// Idle is the whole stdout of a run that claims success although nothing was
+	// said and no tool used; nil: the runtime's output can not be such.
+	Idle []byte
 	// Session is an id to resume where the runtime's are no UUIDs.
 	Session string
 	// Permission is a permission-mode, other than that of the bare host.
@@ -421,12 +424,13 @@ func noDefault(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 	lines := bytes.SplitAfter(bytes.TrimSpace(fx.Success), []byte("\n"))
 	unfinished := bytes.Join(lines[:len(lines)-1], nil)
 	half := fx.Success[:len(unfinished)+len(lines[len(lines)-1])/2]
-	tests := []struct {
+	type row struct {
 		name   string
 		output []byte
 		end    runtimes.End
 		cause  event.Cause
-	}{
+	}
+	tests := []row{
 		{"nothing, exit 0", nil, runtimes.End{}, event.CauseNoResult},
 		{"nothing, exit 0, the model asked", nil, runtimes.End{Gateway: Good()}, event.CauseNoResult},
 		{"no result record", unfinished, runtimes.End{Gateway: Good()}, event.CauseNoResult},
@@ -444,6 +448,9 @@ func noDefault(t *testing.T, rt runtimes.Runtime, fx Fixtures) {
 		{"success after a replay miss", fx.Success, runtimes.End{Gateway: runtimes.GatewayView{LastStatus: 400, LastReason: "replay_miss"}}, event.CauseInfrastructure},
 		{"success after a refusal", fx.Success, runtimes.End{Gateway: runtimes.GatewayView{LastStatus: 200, LastStop: "refusal"}}, event.CauseRefused},
 		{"stopped at the quiet end", fx.Success, runtimes.End{Exit: sandbox.Exit{Code: 143, Signal: "TERM", Stopped: true}, Gateway: Good()}, ""},
+	}
+	if fx.Idle != nil {
+		tests = append(tests, row{"nothing said or done", fx.Idle, runtimes.End{Gateway: Good()}, event.CauseNoResult})
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

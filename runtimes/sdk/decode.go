@@ -20,6 +20,7 @@ type decoder struct {
 
 	sessionID string
 	last      *Record
+	did       bool // it said or did anything
 	cut       bool
 }
 
@@ -63,8 +64,11 @@ func (d *decoder) Line(line []byte) []event.Message {
 	case event.MessageInit:
 		d.sessionID = rec.SessionID
 		m.SessionID, m.Model = rec.SessionID, rec.Model
-	case event.MessageText, event.MessageThinking, event.MessageRetry, event.MessageWarning:
+	case event.MessageThinking, event.MessageRetry, event.MessageWarning:
+	case event.MessageText:
+		d.did = d.did || rec.Text != ""
 	case event.MessageToolCall:
+		d.did = true
 		m.Tool, m.CallID, m.Input = rec.Tool, rec.CallID, rec.Input
 	case event.MessageToolResult:
 		m.CallID, m.IsError = rec.CallID, rec.IsError
@@ -91,7 +95,7 @@ func (d *decoder) Line(line []byte) []event.Message {
 // Finish weighs the loop's own word against the process's end and what the
 // gateway saw.
 func (d *decoder) Finish(end runtimes.End) runtimes.Result {
-	claim := runtimes.Claim{Final: d.last != nil, Cut: d.cut}
+	claim := runtimes.Claim{Final: d.last != nil, Cut: d.cut, Idle: !d.did}
 	turns := 0
 	if d.last != nil {
 		claim.Text, claim.Structured = d.last.Text, jsonscan.Clean(d.last.Structured)

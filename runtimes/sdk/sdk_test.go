@@ -32,6 +32,7 @@ func TestRuntime(t *testing.T) {
 				Success:    read(t, "ok.jsonl"),
 				Schema:     json.RawMessage(`{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`),
 				Structured: read(t, "structured.jsonl"),
+				Idle:       []byte(`{"type":"init","session_id":"s","model":"m"}` + "\n" + `{"type":"result","turns":1,"session_id":"s"}`),
 				Result:     `{"type":"result","text":"done","turns":1,"session_id":"s"}`,
 			})
 		})
