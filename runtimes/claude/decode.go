@@ -1,7 +1,6 @@
 package claude
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -39,12 +38,8 @@ type record struct {
 
 // Line decodes one record of stdout.
 func (d *decoder) Line(line []byte) []event.Message {
-	line = bytes.TrimSpace(line)
-	if len(line) == 0 || line[0] != '{' {
-		return nil
-	}
 	rec := record{line: line}
-	whole := jsonscan.Object(line, func(key, value []byte) {
+	whole, lost := runtimes.Record(line, func(key, value []byte) {
 		switch string(key) {
 		case "type":
 			rec.typ = jsonscan.Text(value)
@@ -59,7 +54,8 @@ func (d *decoder) Line(line []byte) []event.Message {
 		}
 	})
 	if !whole {
-		return d.broken(len(line))
+		d.cut = d.cut || lost != nil
+		return lost
 	}
 	switch rec.typ {
 	case "system":
@@ -74,15 +70,6 @@ func (d *decoder) Line(line []byte) []event.Message {
 		return d.rateLimit(rec)
 	}
 	return nil
-}
-
-func (d *decoder) broken(size int) []event.Message {
-	if size < runtimes.MaxLine-1 {
-		return nil
-	}
-	d.cut = true
-	return one(event.Message{Kind: event.MessageWarning,
-		Text: fmt.Sprintf("a record of the agent was longer than %d MiB and is lost", runtimes.MaxLine>>20)})
 }
 
 func (d *decoder) assistant(rec record) []event.Message {

@@ -1,7 +1,6 @@
 package claude
 
 import (
-	"bytes"
 	"path"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -45,10 +44,9 @@ type sessionDecoder struct {
 
 // Line decodes one record.
 func (d *sessionDecoder) Line(file runtimes.SessionFile, line []byte) []event.Message {
-	line = bytes.TrimSpace(line)
 	var rec record
 	uuid, side := "", false
-	if !jsonscan.Object(line, func(key, value []byte) {
+	if whole, _ := runtimes.Record(line, func(key, value []byte) {
 		switch string(key) {
 		case "type":
 			rec.typ = jsonscan.Text(value)
@@ -59,7 +57,7 @@ func (d *sessionDecoder) Line(file runtimes.SessionFile, line []byte) []event.Me
 		case "message":
 			rec.message = value
 		}
-	}) {
+	}); !whole {
 		return nil
 	}
 	if d.fork && file.Of == 0 {

@@ -1,8 +1,6 @@
 package codex
 
 import (
-	"bytes"
-	"fmt"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -43,13 +41,9 @@ type lastWord struct {
 
 // Line decodes one record of stdout.
 func (d *decoder) Line(line []byte) []event.Message {
-	line = bytes.TrimSpace(line)
-	if len(line) == 0 || line[0] != '{' {
-		return nil
-	}
 	var typ, thread, message string
 	var item, failure []byte
-	whole := jsonscan.Object(line, func(key, value []byte) {
+	whole, lost := runtimes.Record(line, func(key, value []byte) {
 		switch string(key) {
 		case "type":
 			typ = jsonscan.Text(value)
@@ -64,7 +58,8 @@ func (d *decoder) Line(line []byte) []event.Message {
 		}
 	})
 	if !whole {
-		return d.broken(len(line))
+		d.cut = d.cut || lost != nil
+		return lost
 	}
 	switch typ {
 	case "thread.started":
@@ -88,15 +83,6 @@ func (d *decoder) Line(line []byte) []event.Message {
 		return one(event.Message{Kind: kind, Text: vendorWords(message)})
 	}
 	return nil
-}
-
-func (d *decoder) broken(size int) []event.Message {
-	if size < runtimes.MaxLine-1 {
-		return nil
-	}
-	d.cut = true
-	return one(event.Message{Kind: event.MessageWarning,
-		Text: fmt.Sprintf("a record of the agent was longer than %d MiB and is lost", runtimes.MaxLine>>20)})
 }
 
 func (d *decoder) started(thread string) []event.Message {
@@ -133,14 +119,14 @@ func (d *decoder) item(stage string, raw []byte) []event.Message {
 	d.did = true
 	var out []event.Message
 	if !d.open[it.id] {
-		out = append(out, event.Message{Kind: event.MessageToolCall, Tool: it.tool(), CallID: it.id, Input: it.input()})
+		out = append(out, it.called())
 		if len(d.open) < maxOpen {
 			d.open[it.id] = true
 		}
 	}
 	if stage == "item.completed" {
 		delete(d.open, it.id)
-		out = append(out, event.Message{Kind: event.MessageToolResult, CallID: it.id, Text: it.output(), IsError: it.status == "failed" || it.status == "declined"})
+		out = append(out, it.answered())
 	}
 	return out
 }
@@ -151,7 +137,7 @@ type item struct {
 	server, toolName               string
 	raw, command, changes          []byte
 	arguments, result, failure     []byte
-	query, items                   []byte
+	query, items, content          []byte
 }
 
 func readItem(raw []byte) item {
@@ -186,9 +172,19 @@ func readItem(raw []byte) item {
 			it.query = value
 		case "items":
 			it.items = value
+		case "content":
+			it.content = value
 		}
 	})
 	return it
+}
+
+func (it item) called() event.Message {
+	return event.Message{Kind: event.MessageToolCall, Tool: it.tool(), CallID: it.id, Input: it.input()}
+}
+
+func (it item) answered() event.Message {
+	return event.Message{Kind: event.MessageToolResult, CallID: it.id, Text: it.output(), IsError: it.status == "failed" || it.status == "declined"}
 }
 
 func (it item) tool() string {

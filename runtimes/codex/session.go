@@ -1,7 +1,6 @@
 package codex
 
 import (
-	"bytes"
 	"encoding/json"
 	"path"
 	"strings"
@@ -31,17 +30,16 @@ type sessionDecoder struct {
 
 // Line decodes one record.
 func (d *sessionDecoder) Line(file runtimes.SessionFile, line []byte) []event.Message {
-	line = bytes.TrimSpace(line)
 	var typ string
 	var payload []byte
-	if !jsonscan.Object(line, func(key, value []byte) {
+	if whole, _ := runtimes.Record(line, func(key, value []byte) {
 		switch string(key) {
 		case "type":
 			typ = jsonscan.Text(value)
 		case "payload":
 			payload = value
 		}
-	}) {
+	}); !whole {
 		return nil
 	}
 	switch typ {
@@ -57,44 +55,26 @@ func (d *sessionDecoder) Line(file runtimes.SessionFile, line []byte) []event.Me
 	return nil
 }
 
+// sessionItem is an item as rollouts have it: under other names of its kinds, its
+// text in blocks, its command in words.
 func sessionItem(payload []byte) []event.Message {
-	var typ, id, status, printed string
-	var content, command []byte
+	var it item
 	jsonscan.Object(payload, func(key, value []byte) {
-		if string(key) != "item" {
-			return
+		if string(key) == "item" {
+			it = readItem(value)
 		}
-		jsonscan.Object(value, func(key, value []byte) {
-			switch string(key) {
-			case "type":
-				typ = jsonscan.Text(value)
-			case "id":
-				id = jsonscan.Text(value)
-			case "status":
-				status = jsonscan.Text(value)
-			case "aggregated_output":
-				printed = jsonscan.Text(value)
-			case "content":
-				content = value
-			case "command":
-				command = value
-			}
-		})
 	})
-	switch typ {
+	switch it.typ {
 	case "AgentMessage":
 		var text strings.Builder
-		jsonscan.Array(content, func(block []byte) { text.WriteString(field(block, "text")) })
+		jsonscan.Array(it.content, func(block []byte) { text.WriteString(field(block, "text")) })
 		return one(event.Message{Kind: event.MessageText, Text: text.String()})
 	case "CommandExecution":
 		var words []string
-		jsonscan.Array(command, func(word []byte) { words = append(words, jsonscan.Text(word)) })
-		line, _ := json.Marshal(strings.Join(words, " "))
-		it := item{typ: "command_execution", id: id, status: status, printed: printed, command: line}
-		return []event.Message{
-			{Kind: event.MessageToolCall, Tool: it.tool(), CallID: id, Input: it.input()},
-			{Kind: event.MessageToolResult, CallID: id, Text: it.output(), IsError: status == "failed" || status == "declined"},
-		}
+		jsonscan.Array(it.command, func(word []byte) { words = append(words, jsonscan.Text(word)) })
+		it.typ = "command_execution"
+		it.command, _ = json.Marshal(strings.Join(words, " ")) // a string always encodes
+		return []event.Message{it.called(), it.answered()}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -48,18 +47,10 @@ type record struct {
 
 // Line decodes one record of stdout.
 func (d *decoder) Line(line []byte) []event.Message {
-	line = bytes.TrimSpace(line)
-	if len(line) == 0 || line[0] != '{' {
-		return nil
-	}
 	var rec record
-	if !jsonscan.Object(line, rec.field) {
-		if len(line) < runtimes.MaxLine-1 {
-			return nil
-		}
-		d.cut = true
-		return []event.Message{{Kind: event.MessageWarning,
-			Text: fmt.Sprintf("a record of the agent was longer than %d MiB and is lost", runtimes.MaxLine>>20)}}
+	if whole, lost := runtimes.Record(line, rec.field); !whole {
+		d.cut = d.cut || lost != nil
+		return lost
 	}
 	switch rec.typ {
 	case "init":

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"path"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -33,10 +32,9 @@ type sessionDecoder struct {
 
 // Line decodes one record.
 func (d *sessionDecoder) Line(file runtimes.SessionFile, line []byte) []event.Message {
-	line = bytes.TrimSpace(line)
 	var typ, id, kind string
 	var content, calls []byte
-	if !jsonscan.Object(line, func(key, value []byte) {
+	if whole, _ := runtimes.Record(line, func(key, value []byte) {
 		switch string(key) {
 		case "type":
 			typ = jsonscan.Text(value)
@@ -49,7 +47,7 @@ func (d *sessionDecoder) Line(file runtimes.SessionFile, line []byte) []event.Me
 		case "toolCalls":
 			calls = value
 		}
-	}) {
+	}); !whole {
 		return nil
 	}
 	if kind != "" && kind != "main" {

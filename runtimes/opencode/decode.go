@@ -1,8 +1,6 @@
 package opencode
 
 import (
-	"bytes"
-	"fmt"
 	"strings"
 
 	"github.com/herd-runner/herd-runner/internal/event"
@@ -41,13 +39,9 @@ type failure struct {
 
 // Line decodes one record of stdout.
 func (d *decoder) Line(line []byte) []event.Message {
-	line = bytes.TrimSpace(line)
-	if len(line) == 0 || line[0] != '{' {
-		return nil
-	}
 	var typ, session string
 	var part, failed []byte
-	whole := jsonscan.Object(line, func(key, value []byte) {
+	whole, lost := runtimes.Record(line, func(key, value []byte) {
 		switch string(key) {
 		case "type":
 			typ = jsonscan.Text(value)
@@ -60,22 +54,14 @@ func (d *decoder) Line(line []byte) []event.Message {
 		}
 	})
 	if !whole {
-		return d.broken(len(line))
+		d.cut = d.cut || lost != nil
+		return lost
 	}
 	switch typ {
 	case "step_start", "text", "reasoning", "tool_use", "step_finish", "error":
 		return append(d.started(session), d.record(typ, part, failed)...)
 	}
 	return nil
-}
-
-func (d *decoder) broken(size int) []event.Message {
-	if size < runtimes.MaxLine-1 {
-		return nil
-	}
-	d.cut = true
-	return one(event.Message{Kind: event.MessageWarning,
-		Text: fmt.Sprintf("a record of the agent was longer than %d MiB and is lost", runtimes.MaxLine>>20)})
 }
 
 // started says once which session this is; every record does.

@@ -1,9 +1,7 @@
 package sdk
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
@@ -26,12 +24,8 @@ type decoder struct {
 
 // Line decodes one Record.
 func (d *decoder) Line(line []byte) []event.Message {
-	line = bytes.TrimSpace(line)
-	if len(line) == 0 || line[0] != '{' {
-		return nil
-	}
 	var rec Record
-	whole := jsonscan.Object(line, func(key, value []byte) {
+	whole, lost := runtimes.Record(line, func(key, value []byte) {
 		switch string(key) {
 		case "type":
 			rec.Type = event.MessageKind(jsonscan.Text(value))
@@ -52,12 +46,8 @@ func (d *decoder) Line(line []byte) []event.Message {
 		}
 	})
 	if !whole {
-		if len(line) < runtimes.MaxLine-1 {
-			return nil
-		}
-		d.cut = true
-		return []event.Message{{Kind: event.MessageWarning,
-			Text: fmt.Sprintf("a record of the agent was longer than %d MiB and is lost", runtimes.MaxLine>>20)}}
+		d.cut = d.cut || lost != nil
+		return lost
 	}
 	m := event.Message{Kind: rec.Type, Text: rec.Text}
 	switch rec.Type {
