@@ -13,7 +13,7 @@ cd "$here/.."
 
 say "soak: ${SOAK_BOXES:-200} boxes with random kills of boxes, runners and engine"
 go test -count=1 -run '^TestInfoAndHasImage$' ./sandbox/docker >/dev/null # makes the small image
-go test -tags soak -count=1 -timeout 40m -run '^TestSoak$' -v ./e2e
+go test -tags soak -count=1 -timeout 40m -run '^TestSoak' -v ./e2e
 
 rounds=${SOAK_ROUNDS:-5}
 for ((round = 1; round <= rounds; round++)); do

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/journal"
@@ -55,7 +56,7 @@ func openEarlier(dir string, r *journal.Reader) (*earlier, error) {
 }
 
 func readEarlier(r *journal.Reader) (*earlier, error) {
-	live, err := r.Alive()
+	live, err := stillAlive(r)
 	if err != nil {
 		return nil, infra(err)
 	}
@@ -78,6 +79,26 @@ func readEarlier(r *journal.Reader) (*earlier, error) {
 		e.given.Vars = map[string]string{}
 	}
 	return e, nil
+}
+
+// dyingTime bounds how long a killed runner's run may still count as alive: a process
+// that it was just starting holds the lock until it has begun.
+const dyingTime = 2 * time.Second
+
+// stillAlive says whether a run goes on, some while after its runner was killed too.
+func stillAlive(r *journal.Reader) (bool, error) {
+	live, err := r.Alive()
+	if err != nil || !live {
+		return live, err
+	}
+	state, err := journal.State(r)
+	if err != nil {
+		return true, err
+	}
+	for end := time.Now().Add(dyingTime); live && err == nil && !r.HeldBy(state.Info.PID) && time.Now().Before(end); live, err = r.Alive() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return live, err
 }
 
 // attempt counts the runs that go on from each other.

@@ -83,7 +83,9 @@ func (e *NoGivenError) Error() string {
 }
 
 // Hint says what to do next.
-func (e *NoGivenError) Hint() string { return "start a new one with: herd-runner run WORKFLOW" }
+func (e *NoGivenError) Hint() string {
+	return "herd-runner ps lists the others; herd-runner run WORKFLOW starts a new one"
+}
 
 // Given reads what the run was started with. Where nothing is recorded the error
 // is a *NoGivenError.

@@ -222,6 +222,20 @@ func TestARunIsKnownFromItsFirstRecord(t *testing.T) {
 	}
 }
 
+// What is done need not be done again, however soon its runner is killed.
+func TestTheEndOfAJobIsRecordedAtOnce(t *testing.T) {
+	project := t.TempDir()
+	w := create(t, project, "r1")
+	w.mu.Lock()
+	w.armed = true // no later flush
+	w.mu.Unlock()
+	w.Emit(event.Event{Type: event.JobFinished, Job: "a", Outcome: &event.Outcome{Outcome: "success"}})
+	s, err := State(open(t, project, "r1"))
+	if err != nil || len(s.Jobs) != 1 || s.Jobs[0].Outcome == nil {
+		t.Errorf("jobs on disk: %+v, %v", s.Jobs, err)
+	}
+}
+
 func TestADeadRunIsSeenAsSuch(t *testing.T) {
 	project := t.TempDir()
 	w := create(t, project, "r1")

@@ -162,8 +162,9 @@ func (w *Writer) Emit(e event.Event) {
 
 func (w *Writer) record(e event.Event) {
 	switch e.Type {
-	case event.RunStarted:
-		// At once: a run that is killed in its first moments says which it was.
+	case event.RunStarted, event.JobFinished:
+		// At once: a run that is killed in its first moments says which it was, and
+		// what is done need not be done again.
 		w.append(record{Event: &e})
 		w.flush()
 	case event.Agent:
