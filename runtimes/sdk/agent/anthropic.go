@@ -20,7 +20,7 @@ type anthropicAPI struct {
 }
 
 func newAnthropic(env environment) (*anthropicAPI, error) {
-	opts := []option.RequestOption{option.WithoutEnvironmentDefaults(), option.WithMaxRetries(0)}
+	opts := []option.RequestOption{option.WithoutEnvironmentDefaults(), option.WithMaxRetries(0), option.WithHTTPClient(modelClient())}
 	if base := env.values[sdk.EnvBaseURL]; base != "" {
 		opts = append(opts, option.WithBaseURL(base))
 	}

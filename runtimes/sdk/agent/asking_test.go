@@ -68,6 +68,24 @@ func TestAnErrorKeepsItsStatusWhateverItsBody(t *testing.T) {
 	}
 }
 
+func TestAnErrorWithoutAnEnd(t *testing.T) {
+	for _, engine := range append(others, sdk.Anthropic) {
+		p := asking(t, engine, func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			for r.Context().Err() == nil {
+				_, _ = io.WriteString(w, strings.Repeat("over capacity ", 100))
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		_, err := p.ask(ctx, hello(), func() {})
+		var f *apiFailure
+		if !errors.As(err, &f) || f.status != 503 || len(f.message) > 2*maxSaid {
+			t.Errorf("%s: %.300v", engine, err)
+		}
+	}
+}
+
 // The model is asked through the gateway and with its placeholder, whatever else
 // the environment holds.
 func TestVendorsReadNoEnvironment(t *testing.T) {

@@ -88,7 +88,7 @@ type geminiReply struct {
 }
 
 func (r *geminiReply) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := modelTransport{}.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}

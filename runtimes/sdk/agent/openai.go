@@ -24,8 +24,6 @@ const (
 	// do not.
 	openAIDefault = "gpt-5.2"
 	openAIBaseURL = "https://api.openai.com/v1"
-	// maxErrorBody bounds what is read of an error in bytes.
-	maxErrorBody = 64 << 10
 )
 
 // openAIAPI is the Chat Completions API: the part of OpenAI's that the
@@ -47,6 +45,7 @@ func newOpenAI(env environment) (*openAIAPI, error) {
 		option.WithBaseURL(base),
 		option.WithAPIKey(key),
 		option.WithMaxRetries(0),
+		option.WithHTTPClient(modelClient()),
 		option.WithHeader("Accept", "text/event-stream"),
 		option.WithJSONSet("stream", true),
 	)}, nil
@@ -69,7 +68,7 @@ func (a *openAIAPI) ask(ctx context.Context, q question, alive func()) (response
 	}
 	defer reply.Body.Close()
 	if reply.StatusCode != http.StatusOK {
-		data, _ := io.ReadAll(io.LimitReader(reply.Body, maxErrorBody)) // what came is what is said
+		data, _ := io.ReadAll(reply.Body) // what came is what is said
 		return response{}, openAIError(reply.StatusCode, reply.Header, data)
 	}
 	reply.Body = pulse{reply.Body, alive}
