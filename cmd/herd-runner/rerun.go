@@ -17,8 +17,11 @@ func (a *App) rerunCommand() *cobra.Command {
 			"Secrets are never recorded and must be given anew.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if failed && at != "" {
+			switch chosen := cmd.Flags().Changed("from"); {
+			case failed && chosen:
 				return problem("--failed and --from cannot stand together: --from also runs what has not succeeded")
+			case chosen && at == "":
+				return problem("--from: expected JOB or JOB/STEP")
 			}
 			r, err := openRun(f.dir, args)
 			if err != nil {
