@@ -299,3 +299,21 @@ func (b *Backend) remove(ctx context.Context, id string) error {
 	}
 	return fail(sandbox.KindEngine, "remove container", err)
 }
+
+// patiently calls the engine again, for two seconds: podman fails when a container
+// ends just then, and Docker while something still has the container mounted.
+func (b *Backend) patiently(ctx context.Context, call func() error) error {
+	err := call()
+	passes := func() bool { return b.engine == EnginePodman && !isGone(err) || errdefs.IsInternal(err) }
+	for tries := 0; tries < 40 && err != nil && passes(); tries++ {
+		timer := time.NewTimer(50 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+		err = call()
+	}
+	return err
+}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -224,21 +223,4 @@ func (b *Backend) podmanRuntime(ctx context.Context, spec sandbox.Spec) error {
 		Err:    fmt.Errorf("oci-runtime %q: podman's API has no choice of OCI runtime, and this podman uses %q", spec.OCIRuntime, got.DefaultRuntime),
 		Advice: fmt.Sprintf("write runtime = %q under [engine] in podman's containers.conf and restart its service, or use a Docker engine", spec.OCIRuntime),
 	}
-}
-
-// patiently calls the engine again where it is podman, which fails when a
-// container ends just then, or is still another's network.
-func (b *Backend) patiently(ctx context.Context, call func() error) error {
-	err := call()
-	for tries := 0; b.engine == EnginePodman && tries < 40 && err != nil && !isGone(err); tries++ {
-		timer := time.NewTimer(50 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		}
-		err = call()
-	}
-	return err
 }
