@@ -380,7 +380,7 @@ jobs:
       - run: echo three >a.txt; echo begun; sleep 600
 `)
 	p.awaitOutput("begun")
-	e.kill()
+	e.Kill()
 	r := p.wait().wantCode(t, 3)
 	if out := r.step(t, "a", "step-2"); out.Cause != event.CauseInfrastructure || !strings.Contains(out.Message, "is gone") {
 		t.Errorf("the second step: %+v", out)
@@ -388,7 +388,7 @@ jobs:
 	if a, b := read(t, filepath.Join(m.seen, "a.txt")), read(t, filepath.Join(m.seen, "b.txt")); a != "two\n" || b != "new\n" {
 		t.Errorf("the project has %q and %q", a, b)
 	}
-	e.start()
+	e.Start()
 	m.startFar(t, "on: workflow_dispatch\njobs: {a: {steps: [{run: 'true', docker: {image: \""+busyboxImage+"\", network: none}}]}}\n").wait().wantCode(t, 0)
 	m.wantNothingFar(t)
 }

@@ -162,15 +162,15 @@ jobs:
       - {id: work, run: echo never}
 `)
 	p.awaitOutput("begun")
-	e.kill()
+	e.Kill()
 	r := p.wait().wantCode(t, 3)
 	got := r.step(t, "during", "work")
-	if got.Cause != event.CauseInfrastructure || !strings.Contains(got.Message, e.host()+" is gone") || !strings.Contains(got.Hint, "start it") {
+	if got.Cause != event.CauseInfrastructure || !strings.Contains(got.Message, e.Address()+" is gone") || !strings.Contains(got.Hint, "start it") {
 		t.Errorf("cause %q, message %q, hint %q; want %q and a word of the engine", got.Cause, got.Message, got.Hint, event.CauseInfrastructure)
 	}
 	wantJournal(t, dir, r)
 
-	e.start()
+	e.Start()
 	m.run(t, dir, "on: workflow_dispatch\njobs: {a: {steps: [{run: 'true', docker: "+busyboxImage+"}]}}\n").wantCode(t, 0)
 	for _, c := range m.engine.boxes(t, m.state) {
 		t.Errorf("left on the engine: %s %s %v", c.ID[:12], c.State, c.Labels)

@@ -18,7 +18,7 @@ import (
 func TestPodman(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
-	address := enginetest.Podman(t)
+	address := enginetest.Podman(t).Address()
 	api, err := client.NewClientWithOpts(client.WithHost(address), client.WithAPIVersionNegotiation())
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,7 @@ func TestSoak(t *testing.T) {
 			after := time.Duration(500+dice.IntN(4000)) * time.Millisecond
 			hit.Go(func() {
 				time.Sleep(after)
-				e.kill()
+				e.Kill()
 			})
 		}
 		if killRunner {
@@ -87,7 +87,7 @@ func TestSoak(t *testing.T) {
 		r := p.wait()
 		hit.Wait()
 		if killEngine {
-			e.start()
+			e.Start()
 		}
 		t.Logf("round %d: killed runner %v, boxes %v, engine %v; exit %d", round, killRunner, killBoxes, killEngine, r.code)
 		if !killRunner && r.code != 0 && r.code != 1 && r.code != 3 {

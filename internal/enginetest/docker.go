@@ -9,9 +9,8 @@ import (
 )
 
 // Docker starts a Docker engine of the test's own, with further OCI runtimes by
-// name, each with its command line, and gives its address as for DOCKER_HOST.
-// Only root can.
-func Docker(t testing.TB, runtimes map[string][]string) (address string) {
+// name, each with its command line. Only root can.
+func Docker(t testing.TB, runtimes map[string][]string) *Engine {
 	t.Helper()
 	dockerd, err := exec.LookPath("dockerd")
 	if err != nil {
@@ -31,15 +30,16 @@ func Docker(t testing.TB, runtimes map[string][]string) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := workDir(t)
-	file, socket := filepath.Join(dir, "daemon.json"), filepath.Join(dir, "docker.sock")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	e := newEngine(t)
+	if err := os.WriteFile(e.in("daemon.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, dir, socket, []string{
-		dockerd, "--config-file", file, "--host", "unix://" + socket, "--pidfile", filepath.Join(dir, "pid"),
-		"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"),
-		"--cgroup-parent", "/" + filepath.Base(dir), "--userland-proxy=false",
-	}, os.Environ())
-	return "unix://" + socket
+	e.env = os.Environ()
+	e.argv = []string{
+		dockerd, "--config-file", e.in("daemon.json"), "--host", e.Address(), "--pidfile", e.in("pid"),
+		"--data-root", e.in("data"), "--exec-root", e.in("exec"),
+		"--cgroup-parent", "/" + filepath.Base(e.dir), "--userland-proxy=false",
+	}
+	e.Start()
+	return e
 }

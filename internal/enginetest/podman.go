@@ -11,25 +11,26 @@ import (
 )
 
 // Podman starts podman's service, with images, containers and networks of its
-// own, and gives its address as for DOCKER_HOST. All of it ends with the test.
-func Podman(t testing.TB) (address string) {
+// own.
+func Podman(t testing.TB) *Engine {
 	t.Helper()
 	podman, err := exec.LookPath("podman")
 	if err != nil {
 		t.Fatalf("%v; on Debian or Ubuntu: apt-get install podman netavark aardvark-dns runc", err)
 	}
-	dir := workDir(t)
-	for name, text := range map[string]string{"containers.conf": containersConf(dir), "policy.json": `{"default": [{"type": "insecureAcceptAnything"}]}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+	e := newEngine(t)
+	for name, text := range map[string]string{"containers.conf": containersConf(e.dir), "policy.json": `{"default": [{"type": "insecureAcceptAnything"}]}`} {
+		if err := os.WriteFile(e.in(name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	env := append(os.Environ(), "CONTAINERS_CONF="+filepath.Join(dir, "containers.conf"))
-	common := []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"), "--tmpdir", filepath.Join(dir, "tmp")}
-	socket := filepath.Join(dir, "podman.sock")
-	argv := append(append([]string{podman}, common...), "system", "service", "--time=0", "unix://"+socket)
-	serve(t, dir, socket, argv, env)
-	return "unix://" + socket
+	e.env = append(os.Environ(), "CONTAINERS_CONF="+e.in("containers.conf"))
+	e.argv = []string{
+		podman, "--root", e.in("root"), "--runroot", e.in("run"), "--tmpdir", e.in("tmp"),
+		"system", "service", "--time=0", e.Address(),
+	}
+	e.Start()
+	return e
 }
 
 // containersConf keeps what podman writes below dir, and lets it work without

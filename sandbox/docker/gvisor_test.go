@@ -33,7 +33,7 @@ func TestGVisor(t *testing.T) {
 		argv = []string{runsc, "--platform=ptrace", "--network=host"}
 	}
 	t.Setenv(runtimeEnv, "runsc")
-	address := enginetest.Docker(t, map[string][]string{"runsc": argv})
+	address := enginetest.Docker(t, map[string][]string{"runsc": argv}).Address()
 	for first := true; ; first = false {
 		passed, told, err := runWith(t, address, "-test.run=^TestConformance$")
 		if first && err != nil && strings.Contains(told, kernelDied) {

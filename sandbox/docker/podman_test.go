@@ -21,7 +21,7 @@ func TestPodman(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs podman")
 	}
-	with(t, enginetest.Podman(t), "-test.skip="+otherEngines)
+	with(t, enginetest.Podman(t).Address(), "-test.skip="+otherEngines)
 }
 
 // with runs tests of this package with another engine.
