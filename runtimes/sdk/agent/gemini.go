@@ -48,7 +48,13 @@ func (*geminiAPI) modelID(name string) string {
 
 // ask makes a client of its own for each request, since a reply is that of one.
 // With backend, key and address given the SDK takes nothing from the environment.
-func (a *geminiAPI) ask(ctx context.Context, q question, alive func()) (response, error) {
+// It panics over values of another kind than the API's.
+func (a *geminiAPI) ask(ctx context.Context, q question, alive func()) (answer response, err error) {
+	defer func() {
+		if odd := recover(); odd != nil {
+			answer, err = response{}, fmt.Errorf("%w: it is not in the API's format: %v", errShort, odd)
+		}
+	}()
 	reply := &geminiReply{}
 	client, err := genai.NewClient(ctx, &genai.ClientConfig{
 		Backend:     genai.BackendGeminiAPI,

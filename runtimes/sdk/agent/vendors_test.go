@@ -256,6 +256,11 @@ func TestGeminiStreams(t *testing.T) {
 			t.Errorf("%s: %+v", reason, r.result)
 		}
 	}
+	for _, odd := range []string{`{"candidates":5}`, `{"candidates":[5]}`, `{"candidates":[{"content":[]}]}`, `{"promptFeedback":"no"}`} {
+		if r := drive(t, streams(t, odd, done), sdk.Request{Engine: sdk.Gemini}); r.result.Text != "done" || !strings.Contains(r.kinds(), "retry") {
+			t.Errorf("%s: %s %+v", odd, r.kinds(), r.result)
+		}
+	}
 	if r := drive(t, streams(t), sdk.Request{Engine: sdk.Gemini, Model: "a?key=b"}); r.result.Cause != event.CauseExitCode || !strings.Contains(r.result.Message, "invalid model") || strings.Contains(r.kinds(), "retry") {
 		t.Errorf("a model that is none: %s %+v", r.kinds(), r.result)
 	}
