@@ -53,7 +53,8 @@ func TestSinkMasksEveryString(t *testing.T) {
 		Message:  &event.Message{Kind: event.MessageToolCall, Text: text, Tool: text, Input: quoted, Model: text},
 		Exchange: &event.ModelCall{Path: text, Model: text, Reason: text, StopReason: text},
 		Note:     &event.Note{Level: "error", Message: text, Title: text, File: text, Hint: text},
-		Outcome:  &event.Outcome{Outcome: "failure", Message: text, Hint: text, Outputs: map[string]string{"a": text, text: "b"}},
+		Outcome:  &event.Outcome{Outcome: "failure", Message: text, Hint: text, Outputs: map[string]string{"a": text, text: "b"},
+			Env: map[string]string{"e": text, "plain": "x"}, Path: []string{text}, Work: []event.Work{{Name: text, Branch: text, Changed: []string{text}}}},
 	}
 	before := fmt.Sprintf("%+v %+v %+v", e.Run, e.Message, e.Outcome)
 	var got recorder
@@ -65,13 +66,13 @@ func TestSinkMasksEveryString(t *testing.T) {
 	if strings.Contains(string(data), "et-value") {
 		t.Errorf("a secret came through: %s", data)
 	}
-	if n := strings.Count(string(data), `<***>`) + strings.Count(string(data), `\u003c***\u003e`); n != 26 {
-		t.Errorf("%d masks, want 26: %s", n, data)
+	if n := strings.Count(string(data), `<***>`) + strings.Count(string(data), `\u003c***\u003e`); n != 31 {
+		t.Errorf("%d masks, want 31: %s", n, data)
 	}
 	if after := fmt.Sprintf("%+v %+v %+v", e.Run, e.Message, e.Outcome); before != after {
 		t.Error("the event that was given has been changed")
 	}
-	if got := got.events[0].Outcome.Withheld; !slices.Equal(got, []string{"<***>", "a"}) {
+	if got := got.events[0].Outcome.Withheld; !slices.Equal(got, []string{"<***>", "a", "e", "path", "work"}) {
 		t.Errorf("withheld: %q", got)
 	}
 	if g := got.events[0]; g.Job != "job" || g.Run.ID != "id" || g.Note.Level != "error" || g.Outcome.Outputs["a"] != "<***>" {
