@@ -53,7 +53,7 @@ func TestSinkMasksEveryString(t *testing.T) {
 		Message:  &event.Message{Kind: event.MessageToolCall, Text: text, Tool: text, Input: quoted, Model: text},
 		Exchange: &event.ModelCall{Path: text, Model: text, Reason: text, StopReason: text},
 		Note:     &event.Note{Level: "error", Message: text, Title: text, File: text, Hint: text},
-		Outcome:  &event.Outcome{Outcome: "failure", Message: text, Hint: text, Outputs: map[string]string{"a": text, text: "b"},
+		Outcome: &event.Outcome{Outcome: "failure", Message: text, Hint: text, Outputs: map[string]string{"a": text, text: "b"},
 			Env: map[string]string{"e": text, "plain": "x"}, Path: []string{text}, Work: []event.Work{{Name: text, Branch: text, Changed: []string{text}}}},
 	}
 	before := fmt.Sprintf("%+v %+v %+v", e.Run, e.Message, e.Outcome)
