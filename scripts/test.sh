@@ -37,4 +37,4 @@ if [ -e /.dockerenv ]; then export TESTCONTAINERS_HOST_OVERRIDE=127.0.0.1; fi
 read -ra packages <<<"${HERD_TEST_PACKAGES:-./...}"
 read -ra flags <<<"${HERD_TEST_FLAGS:-}"
 go tool -modfile=tools/go.mod gotestsum --format=pkgname-and-test-fails --format-hide-empty-pkg -- \
-  -race -timeout=12m "${flags[@]}" "${packages[@]}"
+  -race -timeout=30m "${flags[@]}" "${packages[@]}"
