@@ -14,23 +14,15 @@ import (
 // THREATS 17.
 func TestIsolatedWorkspaces(t *testing.T) {
 	t.Parallel()
-	for _, owner := range []int{ordinaryUser, 0} {
-		if owner == 0 && os.Getuid() != 0 {
-			continue
+	eachOwner(t, func(t *testing.T, owner int) {
+		m := newMachine(t)
+		dir := newRepository(t, map[string]string{"a.txt": "one\n", "b.txt": "two\n"})
+		write(t, filepath.Join(dir, "mine.txt"), "mine\n")
+		if os.Getuid() == 0 {
+			chownTree(t, dir, owner)
 		}
-		name := "of an ordinary user"
-		if owner == 0 {
-			name = "of root"
-		}
-		t.Run(name, func(t *testing.T) {
-			m := newMachine(t)
-			dir := newRepository(t, map[string]string{"a.txt": "one\n", "b.txt": "two\n"})
-			write(t, filepath.Join(dir, "mine.txt"), "mine\n")
-			if os.Getuid() == 0 {
-				chownTree(t, dir, owner)
-			}
-			config := read(t, filepath.Join(dir, ".git/config"))
-			r := m.run(t, dir, `
+		config := read(t, filepath.Join(dir, ".git/config"))
+		r := m.run(t, dir, `
 on: workflow_dispatch
 defaults: {docker: {network: none}}
 jobs:
@@ -70,59 +62,58 @@ jobs:
       - id: spoil
         run: rm -rf a.txt b.txt; git commit -qam gone; ls -A
 `).wantCode(t, 0)
-			for _, leg := range []string{"a", "b"} {
-				if got, want := r.output("fix ("+leg+")", "work"), "mine\n1000\n"; got != want {
-					t.Errorf("leg %s said %q, want %q", leg, got, want)
-				}
-				if got := r.output("fix ("+leg+")", "again"); got != "fix "+leg+"\n" {
-					t.Errorf("the second step of leg %s sees the commit %q", leg, got)
-				}
+		for _, leg := range []string{"a", "b"} {
+			if got, want := r.output("fix ("+leg+")", "work"), "mine\n1000\n"; got != want {
+				t.Errorf("leg %s said %q, want %q", leg, got, want)
 			}
-			if got := r.output("join", "look"); got != "a fixed\nb fixed\n" {
-				t.Errorf("the merge is %q", got)
+			if got := r.output("fix ("+leg+")", "again"); got != "fix "+leg+"\n" {
+				t.Errorf("the second step of leg %s sees the commit %q", leg, got)
 			}
-			run := r.runID(t)
-			if got := git(t, dir, "log", "--format=%s", "--topo-order", "herd/"+run+"/join"); !strings.Contains(got, "fix a\n") || !strings.Contains(got, "fix b\n") || !strings.Contains(got, "Merge fix (b) for join\n") {
-				t.Errorf("log of the merge:\n%s", got)
+		}
+		if got := r.output("join", "look"); got != "a fixed\nb fixed\n" {
+			t.Errorf("the merge is %q", got)
+		}
+		run := r.runID(t)
+		if got := git(t, dir, "log", "--format=%s", "--topo-order", "herd/"+run+"/join"); !strings.Contains(got, "fix a\n") || !strings.Contains(got, "fix b\n") || !strings.Contains(got, "Merge fix (b) for join\n") {
+			t.Errorf("log of the merge:\n%s", got)
+		}
+		evil := "herd/" + run + "/evil"
+		if got := git(t, dir, "ls-tree", "-r", "--name-only", "-z", evil); strings.Contains(got, "shadow") || strings.Contains(got, "up\x00") || strings.Contains(got, "huge") ||
+			!strings.Contains(got, "good.txt\x00") || !strings.Contains(got, "new\nline\x00") || !strings.Contains(got, "-rf/-x\x00") {
+			t.Errorf("the evil branch holds %q", got)
+		}
+		for _, want := range []string{"shadow", "pipe", "huge", "the commits of evil were not brought back"} {
+			if !strings.Contains(r.stdout, want) {
+				t.Errorf("nobody was told of %s", want)
 			}
-			evil := "herd/" + run + "/evil"
-			if got := git(t, dir, "ls-tree", "-r", "--name-only", "-z", evil); strings.Contains(got, "shadow") || strings.Contains(got, "up\x00") || strings.Contains(got, "huge") ||
-				!strings.Contains(got, "good.txt\x00") || !strings.Contains(got, "new\nline\x00") || !strings.Contains(got, "-rf/-x\x00") {
-				t.Errorf("the evil branch holds %q", got)
-			}
-			for _, want := range []string{"shadow", "pipe", "huge", "the commits of evil were not brought back"} {
-				if !strings.Contains(r.stdout, want) {
-					t.Errorf("nobody was told of %s", want)
-				}
-			}
-			if got := read(t, filepath.Join(dir, "a.txt")); got != "one\n" {
-				t.Errorf("the person's a.txt is %q", got)
-			}
-			if got := read(t, filepath.Join(dir, ".git/config")); got != config {
-				t.Errorf("the person's configuration is %q now", got)
-			}
-			if hooks, _ := filepath.Glob(filepath.Join(dir, ".git/hooks/*[a-z]")); len(hooks) > 0 {
-				for _, h := range hooks {
-					if !strings.HasSuffix(h, ".sample") {
-						t.Errorf("a hook: %s", h)
-					}
-				}
-			}
-			if got := git(t, dir, "status", "--porcelain"); !strings.Contains(got, "?? mine.txt") || strings.Contains(got, "good.txt") || strings.Contains(got, "a.txt") {
-				t.Errorf("the person's status:\n%s", got)
-			}
-			git(t, dir, "fsck", "--strict")
-			for name := range tree(t, filepath.Join(dir, ".git")) {
-				if filepath.Base(name) == "index" {
-					continue // git status of this test has written it
-				}
-				if st, ok := fileStat(name); !ok || int(st.Uid) != owner && os.Getuid() == 0 {
-					t.Errorf("%s belongs to %d", name, st.Uid)
+		}
+		if got := read(t, filepath.Join(dir, "a.txt")); got != "one\n" {
+			t.Errorf("the person's a.txt is %q", got)
+		}
+		if got := read(t, filepath.Join(dir, ".git/config")); got != config {
+			t.Errorf("the person's configuration is %q now", got)
+		}
+		if hooks, _ := filepath.Glob(filepath.Join(dir, ".git/hooks/*[a-z]")); len(hooks) > 0 {
+			for _, h := range hooks {
+				if !strings.HasSuffix(h, ".sample") {
+					t.Errorf("a hook: %s", h)
 				}
 			}
-			m.wantNothingLeft(t, dir)
-		})
-	}
+		}
+		if got := git(t, dir, "status", "--porcelain"); !strings.Contains(got, "?? mine.txt") || strings.Contains(got, "good.txt") || strings.Contains(got, "a.txt") {
+			t.Errorf("the person's status:\n%s", got)
+		}
+		git(t, dir, "fsck", "--strict")
+		for name := range tree(t, filepath.Join(dir, ".git")) {
+			if filepath.Base(name) == "index" {
+				continue // git status of this test has written it
+			}
+			if st, ok := fileStat(name); !ok || int(st.Uid) != owner && os.Getuid() == 0 {
+				t.Errorf("%s belongs to %d", name, st.Uid)
+			}
+		}
+		m.wantNothingLeft(t, dir)
+	})
 }
 
 // TestExampleParallelFixes lets agents of the real CLI work at the same time,

@@ -61,6 +61,15 @@ func giveToUser(t *testing.T, dir string) {
 	chownTree(t, dir, ordinaryUser)
 }
 
+// eachOwner runs a test for a project of an ordinary user, and for one of root
+// where that can be had: the boxes of that one work on a copy.
+func eachOwner(t *testing.T, test func(t *testing.T, owner int)) {
+	t.Run("of an ordinary user", func(t *testing.T) { test(t, ordinaryUser) })
+	if os.Getuid() == 0 {
+		t.Run("of root", func(t *testing.T) { test(t, 0) })
+	}
+}
+
 func chownTree(t *testing.T, dir string, id int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {

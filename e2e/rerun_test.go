@@ -17,29 +17,21 @@ import (
 // steps work on a copy. THREATS 13.
 func TestAKilledRunGoesOn(t *testing.T) {
 	t.Parallel()
-	for _, owner := range []int{ordinaryUser, 0} {
-		if owner == 0 && os.Getuid() != 0 {
-			continue
-		}
-		name := "of an ordinary user"
-		if owner == 0 {
-			name = "of root"
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			model := newModel(t, `
+	eachOwner(t, func(t *testing.T, owner int) {
+		t.Parallel()
+		model := newModel(t, `
 scenarios:
   - name: answer
     prompt: Name a number
     turns:
       - text: Forty-two.
 `)
-			m := newMachine(t, model.asked("sk-ant-test")...)
-			dir := newRepository(t, map[string]string{"a.txt": "a\n"})
-			if os.Getuid() == 0 {
-				chownTree(t, dir, owner)
-			}
-			p := m.startRun(t, dir, `
+		m := newMachine(t, model.asked("sk-ant-test")...)
+		dir := newRepository(t, map[string]string{"a.txt": "a\n"})
+		if os.Getuid() == 0 {
+			chownTree(t, dir, owner)
+		}
+		p := m.startRun(t, dir, `
 on: {workflow_dispatch: {inputs: {who: {default: nobody}}}}
 defaults: {docker: {network: none}}
 jobs:
@@ -70,51 +62,50 @@ jobs:
         env: {ANSWER: "${{ needs.ask.outputs.answer }}", WHO: "${{ inputs.who }}"}
         run: echo "$ANSWER $WHO $(cat a.txt) ${{ needs.fix.result }}"
 `, "-i", "who=Me")
-			box := p.awaitBox("slow", "slow")
-			p.awaitOutput("begun")
-			p.signal(syscall.SIGKILL)
-			killed := p.wait()
-			m.engine.awaitEnd(t, box)
-			asked := len(model.requests())
+		box := p.awaitBox("slow", "slow")
+		p.awaitOutput("begun")
+		p.signal(syscall.SIGKILL)
+		killed := p.wait()
+		m.engine.awaitEnd(t, box)
+		asked := len(model.requests())
 
-			// No agent is left to be asked: nobody needs a key.
-			m.env = slices.DeleteFunc(slices.Clone(m.env), func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })
-			r := m.start(t, "rerun", "--failed", "--json", "-C", dir).wait().wantCode(t, 0)
-			if got, want := r.output("last", "last"), "Forty-two. Me fixed success\n"; got != want {
-				t.Errorf("the last job said %q, want %q", got, want)
+		// No agent is left to be asked: nobody needs a key.
+		m.env = slices.DeleteFunc(slices.Clone(m.env), func(v string) bool { return strings.HasPrefix(v, "ANTHROPIC_") })
+		r := m.start(t, "rerun", "--failed", "--json", "-C", dir).wait().wantCode(t, 0)
+		if got, want := r.output("last", "last"), "Forty-two. Me fixed success\n"; got != want {
+			t.Errorf("the last job said %q, want %q", got, want)
+		}
+		if got := len(model.requests()); got != asked || asked == 0 {
+			t.Errorf("the model was asked %d times before the kill and %d in all", asked, got)
+		}
+		if got, want := read(t, filepath.Join(dir, "count.txt")), "ask\nslow\nslow\n"; got != want {
+			t.Errorf("done: %q, want %q", got, want)
+		}
+		from := map[string]string{}
+		for _, e := range r.events {
+			if e.Type == event.JobFinished {
+				from[e.Job] = e.From
 			}
-			if got := len(model.requests()); got != asked || asked == 0 {
-				t.Errorf("the model was asked %d times before the kill and %d in all", asked, got)
-			}
-			if got, want := read(t, filepath.Join(dir, "count.txt")), "ask\nslow\nslow\n"; got != want {
-				t.Errorf("done: %q, want %q", got, want)
-			}
-			from := map[string]string{}
-			for _, e := range r.events {
-				if e.Type == event.JobFinished {
-					from[e.Job] = e.From
-				}
-			}
-			id := killed.runID(t)
-			if from["ask"] != id || from["fix"] != id || from["slow"] != "" || from["last"] != "" {
-				t.Errorf("taken over: %v, want ask and fix from %s", from, id)
-			}
-			if i := slices.IndexFunc(r.events, func(e event.Event) bool { return e.Type == event.RunStarted }); r.events[i].Run.RerunOf != id || r.events[i].Run.Attempt != 2 {
-				t.Errorf("it goes on from %+v", r.events[i].Run)
-			}
-			if left := m.engine.boxes(t, m.state, "herd-runner.run="+id); len(left) > 0 {
-				t.Errorf("%d containers of the killed run are left", len(left))
-			}
-			if left := processesNaming(t, "4324.7"); len(left) > 0 {
-				t.Errorf("left running: %v", left)
-			}
-			if show := m.call(t, "show", "-C", dir).wantCode(t, 0); !strings.Contains(show.stdout, "goes on from run "+id) {
-				t.Errorf("show does not say what it goes on from:\n%s", show.stdout)
-			}
-			m.wantNothingLeft(t, dir)
-			wantJournal(t, dir, r)
-		})
-	}
+		}
+		id := killed.runID(t)
+		if from["ask"] != id || from["fix"] != id || from["slow"] != "" || from["last"] != "" {
+			t.Errorf("taken over: %v, want ask and fix from %s", from, id)
+		}
+		if i := slices.IndexFunc(r.events, func(e event.Event) bool { return e.Type == event.RunStarted }); r.events[i].Run.RerunOf != id || r.events[i].Run.Attempt != 2 {
+			t.Errorf("it goes on from %+v", r.events[i].Run)
+		}
+		if left := m.engine.boxes(t, m.state, "herd-runner.run="+id); len(left) > 0 {
+			t.Errorf("%d containers of the killed run are left", len(left))
+		}
+		if left := processesNaming(t, "4324.7"); len(left) > 0 {
+			t.Errorf("left running: %v", left)
+		}
+		if show := m.call(t, "show", "-C", dir).wantCode(t, 0); !strings.Contains(show.stdout, "goes on from run "+id) {
+			t.Errorf("show does not say what it goes on from:\n%s", show.stdout)
+		}
+		m.wantNothingLeft(t, dir)
+		wantJournal(t, dir, r)
+	})
 }
 
 // TestRerunFromAStepInABox: steps before it, an agent among them, are taken over into

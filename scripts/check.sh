@@ -12,7 +12,7 @@ tool() { go tool -modfile=tools/go.mod "$@"; }
 unformatted=$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ ! -e "$f" ] || echo "$f"; done | xargs -r gofmt -l)
 [ -z "$unformatted" ] || die "gofmt wants to change:"$'\n'"$unformatted"
 go vet ./...
-scripts/build.sh .cache/check/herd-runner
+scripts/build.sh bin/herd-runner
 go vet -tags=carryagent ./cmd/herd-runner # what only this build has
 GOOS=darwin GOARCH=arm64 go build ./... # the runner is for macOS as well
 tool staticcheck ./...

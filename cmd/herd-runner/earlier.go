@@ -95,8 +95,15 @@ func stillAlive(r *journal.Reader) (bool, error) {
 	if err != nil {
 		return true, err
 	}
-	for end := time.Now().Add(dyingTime); live && err == nil && !r.HeldBy(state.Info.PID) && time.Now().Before(end); live, err = r.Alive() {
-		time.Sleep(10 * time.Millisecond)
+	tick, dead := time.NewTicker(10*time.Millisecond), time.After(dyingTime)
+	defer tick.Stop()
+	for live && err == nil && !r.HeldBy(state.Info.PID) {
+		select {
+		case <-tick.C:
+			live, err = r.Alive()
+		case <-dead:
+			return true, nil
+		}
 	}
 	return live, err
 }
