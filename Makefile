@@ -32,7 +32,7 @@ build: ## bin/herd-runner
 	@scripts/build.sh bin/herd-runner
 
 clean: ## what the targets above have made, but not the images
-	@rm -rf bin dist .cache cmd/herd-runner/embedded internal/guests/embedded
+	@rm -rf bin dist .cache cmd/herd-guest/embedded internal/guests/embedded
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8

@@ -269,7 +269,8 @@ type Info struct {
 	// HostDirs are the directories of this machine that the box can write, and
 	// fill; empty where it writes to none, or is none.
 	HostDirs []string
-	// Runner is the path of the herd-runner executable in the box.
+	// Runner is the path, in the box, of the executable with the verbs of
+	// cmd/herd-guest.
 	Runner string
 	// Reused: it is a stopped box, started again.
 	Reused bool

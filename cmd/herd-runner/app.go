@@ -12,8 +12,6 @@ import (
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/report"
-	"github.com/herd-runner/herd-runner/internal/verify"
-	"github.com/herd-runner/herd-runner/sandbox/guest"
 )
 
 // App is everything the verbs take from the world.
@@ -74,13 +72,8 @@ func infra(err error) error {
 func (a *App) Main(args []string) int {
 	// What runs inside boxes is started often and needs none of the rest.
 	if len(args) > 0 {
-		switch args[0] {
-		case "guest":
-			return guest.Main(args[1:])
-		case "attack":
-			return verify.Main(args[1:], a.Stdin, a.Stdout)
-		case "agent":
-			return a.agent()
+		if code, ok := a.inBox(args[0], args[1:]); ok {
+			return code
 		}
 	}
 	collectLater()

@@ -103,27 +103,34 @@ func (a *App) openDocker(ctx context.Context) (*docker.Backend, error) {
 
 // connectDocker fills in where the engine is, and who we are.
 func (a *App) connectDocker(ctx context.Context, o docker.Options) (*docker.Backend, error) {
-	self, err := os.Executable()
+	guest, err := a.guest()
 	if err != nil {
-		return nil, err
-	}
-	if self, err = filepath.EvalSymlinks(self); err != nil {
 		return nil, err
 	}
 	state, err := a.stateDir()
 	if err != nil {
 		return nil, err
 	}
-	o.Runner, o.StateDir = self, state
+	o.Runner, o.StateDir = guest, state
 	o.LoginDir, o.BuildAdvice = a.dockerConfigDir(), buildAdvice
 	o.Guest = func(arch string) (string, error) {
-		name, err := guests.Write(filepath.Join(state, "guests"), arch)
+		name, err := a.carriedGuest(arch)
 		if errors.Is(err, guests.ErrNone) {
 			return "", nil
 		}
 		return name, err
 	}
 	return a.openEngine(ctx, o)
+}
+
+// carriedGuest is the path of the program for the boxes of an architecture. The error
+// is guests.ErrNone where this build carries none.
+func (a *App) carriedGuest(arch string) (string, error) {
+	state, err := a.stateDir()
+	if err != nil {
+		return "", err
+	}
+	return guests.Write(filepath.Join(state, "guests"), arch)
 }
 
 // dockerConfigDir is where the docker command keeps logins.

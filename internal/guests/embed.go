@@ -4,7 +4,8 @@ package guests
 
 import "embed"
 
-// embedded is filled by scripts/cross-build.sh.
+// embedded is filled by scripts/build.sh: a program for each architecture, and
+// beside it what its build is known by.
 //
-//go:embed embedded/linux-*.gz
+//go:embed embedded/linux-*
 var embedded embed.FS

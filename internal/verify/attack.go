@@ -1,7 +1,7 @@
 // Package verify attacks boxes. It starts boxes as a configuration asks for them,
 // runs what an untrusted program in them could try, and tells what came of it:
 // the list of attacks is in Attacks, what is tried in the box in the probe_*
-// files, which the runner's own executable does there, so that no tool of the
+// files, which the executable of process 1 does there, so that no tool of the
 // image is needed.
 package verify
 

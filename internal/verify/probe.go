@@ -52,7 +52,7 @@ func digest(salt, value string) string {
 // dialTime bounds one try to connect.
 const dialTime = 3 * time.Second
 
-// Main is what the runner's executable does in a box under attack: the probe of
+// Main is what process 1's executable does in a box under attack: the probe of
 // that name, with the facts as JSON on stdin; one with more arguments asks for
 // none. It returns the exit code.
 func Main(args []string, stdin io.Reader, stdout io.Writer) int {

@@ -1,8 +1,8 @@
 // Package sdk is the runtime of type "sdk": our own agent loop over a
 // vendor's API, with no CLI installed. This package is its outside: it says
 // how to start the loop in a box and reads what it prints. The loop itself is
-// package sdk/agent, run by the hidden verb `herd-runner agent` inside the
-// box; the two speak the protocol of protocol.go.
+// package sdk/agent, run inside the box as the verb `agent` of what is process 1
+// there; the two speak the protocol of protocol.go.
 package sdk
 
 import (
@@ -59,7 +59,7 @@ func (r Runtime) api() string {
 	return runtimes.APIAnthropic
 }
 
-// Command is `herd-runner agent` with the task as a Request on stdin.
+// Command is the verb `agent` of Box.Runner, with the task as a Request on stdin.
 func (r Runtime) Command(task runtimes.Task) (runtimes.Command, error) {
 	if err := runtimes.CheckTask(r, task); err != nil {
 		return runtimes.Command{}, err

@@ -29,7 +29,7 @@ import (
 const courierMemory = 512 << 20
 
 // courier is the container of a run that has the volume with the engine's copies.
-// Nothing but our own executable runs in it.
+// Nothing but our own program runs in it.
 type courier struct {
 	id     string
 	volume string

@@ -30,13 +30,13 @@ const (
 
 // Options set up a Backend.
 type Options struct {
-	// Runner is the path of the herd-runner executable. It is mounted into every
-	// box; an engine behind a network or a virtual machine gets it once, on a
-	// volume.
+	// Runner is the path of the executable that is process 1 of every box, with the
+	// verbs of cmd/herd-guest. It is mounted; an engine behind a network or a virtual
+	// machine gets it once, on a volume.
 	Runner string
-	// Guest gives the path of a herd-runner executable for Linux of an
-	// architecture, as GOARCH names it, for engines whose boxes can not run
-	// Runner; empty: there is none. May be nil.
+	// Guest gives the path of such an executable for Linux of an architecture, as
+	// GOARCH names it, for engines whose boxes can not run Runner; empty: there is
+	// none. May be nil.
 	Guest func(arch string) (string, error)
 	// StateDir is where leases live; the same for all runs of a user.
 	StateDir string
@@ -93,11 +93,11 @@ func Open(ctx context.Context, opts Options) (*Backend, error) {
 		opts.Notice = func(string) {}
 	}
 	if st, err := os.Stat(opts.Runner); err != nil {
-		return nil, fail(sandbox.KindConfig, "open docker backend", fmt.Errorf("the runner's executable: %w", err))
+		return nil, fail(sandbox.KindConfig, "open docker backend", fmt.Errorf("the executable for boxes: %w", err))
 	} else if st.Mode().Perm()&0o005 != 0o005 {
 		return nil, &sandbox.Error{
 			Kind: sandbox.KindConfig, Op: "open docker backend", Advice: "chmod a+rx " + opts.Runner,
-			Err: fmt.Errorf("the runner's executable %s can not be run by the user of a box: its mode is %s", opts.Runner, st.Mode().Perm()),
+			Err: fmt.Errorf("the executable %s can not be run by the user of a box: its mode is %s", opts.Runner, st.Mode().Perm()),
 		}
 	}
 	api, address, err := connect(opts.Host)

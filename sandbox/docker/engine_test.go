@@ -44,7 +44,7 @@ var prepare = sync.OnceValues(func() (machine, error) {
 		return machine{}, err
 	}
 	m := machine{api: api, guest: filepath.Join(dir, "herd-runner")}
-	build := exec.Command("go", "build", "-o", m.guest, "github.com/herd-runner/herd-runner/sandbox/internal/testguest")
+	build := exec.Command("go", "build", "-o", m.guest, "github.com/herd-runner/herd-runner/cmd/herd-guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return m, &exec.Error{Name: "go build: " + string(out), Err: err}

@@ -27,7 +27,7 @@ const (
 	maxTmp  = 1 << 30  // bytes of /tmp, at most half the memory
 	runSize = 16 << 20 // bytes of /run
 
-	// runnerPath is where the runner's executable is mounted in every box, or the
+	// runnerPath is where the executable is mounted in every box, or the
 	// volume that has it.
 	runnerPath = "/.herd-runner"
 	// maskOptions are those of a tmpfs that hides what is below it.

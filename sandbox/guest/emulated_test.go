@@ -31,7 +31,7 @@ func TestGuestOfAnotherArchitecture(t *testing.T) {
 		t.Fatalf("%v; on Debian or Ubuntu: apt-get install qemu-user-static", err)
 	}
 	file := filepath.Join(t.TempDir(), "guest")
-	build := exec.Command("go", "build", "-o", file, "github.com/herd-runner/herd-runner/sandbox/internal/testguest")
+	build := exec.Command("go", "build", "-o", file, "github.com/herd-runner/herd-runner/cmd/herd-guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

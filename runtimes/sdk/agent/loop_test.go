@@ -57,7 +57,7 @@ func drive(t *testing.T, s *modelServer, req sdk.Request) run {
 	var stdout bytes.Buffer
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	code := Main(ctx, bytes.NewReader(stdin), &stdout, append(addresses(s.URL), "PATH="+os.Getenv("PATH")))
+	code := work(ctx, bytes.NewReader(stdin), &stdout, append(addresses(s.URL), "PATH="+os.Getenv("PATH")))
 	return readRun(t, stdout.String(), code)
 }
 
@@ -300,7 +300,7 @@ func TestCancellingKillsTheToolAndLeavesNoResult(t *testing.T) {
 	var stdout bytes.Buffer
 	done := make(chan int, 1)
 	go func() {
-		done <- Main(ctx, bytes.NewReader(req), &stdout, []string{"PATH=" + os.Getenv("PATH"), sdk.EnvBaseURL + "=" + s.URL, sdk.EnvAPIKey + "=k"})
+		done <- work(ctx, bytes.NewReader(req), &stdout, []string{"PATH=" + os.Getenv("PATH"), sdk.EnvBaseURL + "=" + s.URL, sdk.EnvAPIKey + "=k"})
 	}()
 	waitForFile(t, filepath.Join(dir, "started"))
 	cancel()
@@ -320,12 +320,12 @@ func TestCancellingKillsTheToolAndLeavesNoResult(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	for _, stdin := range []string{"", "x", "{}", `{"version":99,"prompt":"x"}`, `{"version":3,"engine":"anthropic","prompt":" "}`, `{"version":2,"engine":"anthropic","prompt":"x","output_schema":{"type":"wibble"}}`} {
 		var stdout bytes.Buffer
-		if code := Main(context.Background(), strings.NewReader(stdin), &stdout, nil); code != exitUsage {
+		if code := work(context.Background(), strings.NewReader(stdin), &stdout, nil); code != exitUsage {
 			t.Errorf("%q: exit code %d", stdin, code)
 		}
 	}
 	var stdout bytes.Buffer
-	code := Main(context.Background(), strings.NewReader(`{"version":3,"engine":"anthropic","prompt":"x"}`), &stdout, nil)
+	code := work(context.Background(), strings.NewReader(`{"version":3,"engine":"anthropic","prompt":"x"}`), &stdout, nil)
 	if r := readRun(t, stdout.String(), code); code != exitFailed || r.result.Cause != event.CauseAuth {
 		t.Errorf("no credential: %+v, code %d", r.result, code)
 	}

@@ -1,5 +1,5 @@
 // Package agent is the agent loop of the SDK runtime. It runs inside the box,
-// as the hidden verb `herd-runner agent`: it reads one sdk.Request from stdin,
+// as the verb `agent` of cmd/herd-guest: it reads one sdk.Request from stdin,
 // talks to the model through the gateway, runs the model's tool calls in the
 // workspace, and prints sdk.Records. It enforces nothing: the box does.
 package agent
@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes/schema"
@@ -29,10 +32,17 @@ const (
 // maxRequest is the largest request in bytes.
 const maxRequest = 64 << 20
 
-// Main runs one agent to its end and returns the exit code. environ is the
+// Main is the whole program: work, which an interrupt or SIGTERM cancels.
+func Main(stdin io.Reader, stdout io.Writer, environ []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return work(ctx, stdin, stdout, environ)
+}
+
+// work runs one agent to its end and returns the exit code. environ is the
 // process's environment as KEY=VALUE. Cancelling ctx kills the running tool
 // and ends the loop.
-func Main(ctx context.Context, stdin io.Reader, stdout io.Writer, environ []string) int {
+func work(ctx context.Context, stdin io.Reader, stdout io.Writer, environ []string) int {
 	out := newEmitter(stdout)
 	req, err := readRequest(stdin)
 	if err != nil {
@@ -74,7 +84,7 @@ func readRequest(stdin io.Reader) (sdk.Request, error) {
 		return req, fmt.Errorf("the request on stdin is larger than %d MiB", maxRequest>>20)
 	}
 	if err := json.Unmarshal(data, &req); err != nil {
-		return req, fmt.Errorf("`herd-runner agent` is started by the runner inside a box and expects its request as JSON on stdin: %w", err)
+		return req, fmt.Errorf("`agent` is started by herd-runner inside a box and expects its request as JSON on stdin: %w", err)
 	}
 	if req.Version != sdk.ProtocolVersion {
 		return req, fmt.Errorf("the request is of version %d, this herd-runner speaks %d: runner and box must use the same build", req.Version, sdk.ProtocolVersion)

@@ -41,7 +41,7 @@ func TestBothSidesOfTheProtocol(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var stdout bytes.Buffer
-	code := Main(ctx, bytes.NewReader(cmd.Stdin), &stdout, environ)
+	code := work(ctx, bytes.NewReader(cmd.Stdin), &stdout, environ)
 	d := sdk.New(sdk.Anthropic).Decode(task)
 	var got []event.Message
 	for line := range bytes.Lines(stdout.Bytes()) {
