@@ -3,11 +3,11 @@ package sandboxtest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,24 +49,23 @@ var fileTests = []test{
 	}},
 	{"files replace what is there", func(t *testing.T, s Subject) {
 		box, spec := start(t, s)
-		file, pipe := path.Join(spec.Temp, "file"), path.Join(spec.Temp, "pipe")
-		if r := sh(t, box, "cd $0 && echo something longer >file && chmod 600 file && mkfifo pipe", func(p *sandbox.Process) {
+		names := []string{"file", "closed", "linked", "pipe"}
+		if r := sh(t, box, `cd $0 && echo something longer | tee file closed >linked &&
+			chmod 600 file && chmod 400 closed && ln linked other && mkfifo pipe`, func(p *sandbox.Process) {
 			p.Argv = append(p.Argv, spec.Temp)
 		}); r.Code != 0 {
 			t.Fatalf("exit code %d, stderr %q", r.Code, r.err)
 		}
-		r := sh(t, box, "cat "+file+"; stat -c %a "+file, func(p *sandbox.Process) {
-			p.Files = []sandbox.File{{Path: file, Mode: 0o750, Data: []byte("new\n")}}
-		})
-		if r.out != "new\n750\n" {
-			t.Errorf("got %q, stderr %q", r.out, r.err)
-		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := box.Exec(ctx, sandbox.Process{Argv: []string{"true"}, Env: baseEnv(box.Info()), Files: []sandbox.File{{Path: pipe, Data: []byte("x")}}})
-		var failed *sandbox.Error
-		if !errors.As(err, &failed) || failed.Kind != sandbox.KindExec {
-			t.Errorf("a file written into a pipe that nobody reads: %v", err)
+		r := runCtx(t, ctx, box, `cd $0 && cat "$@" other && stat -c %a "$@"`, func(p *sandbox.Process) {
+			p.Argv = append(append(p.Argv, spec.Temp), names...)
+			for _, name := range names {
+				p.Files = append(p.Files, sandbox.File{Path: path.Join(spec.Temp, name), Mode: 0o750, Data: []byte("new\n")})
+			}
+		})
+		if want := strings.Repeat("new\n", 4) + "something longer\n" + strings.Repeat("750\n", 4); r.out != want {
+			t.Errorf("got %q, want %q; stderr %q", r.out, want, r.err)
 		}
 	}},
 	{"files are collected and cut", func(t *testing.T, s Subject) {

@@ -36,28 +36,62 @@ func WriteFiles(files []sandbox.File) error {
 }
 
 func writeFile(path string, mode os.FileMode, data []byte) error {
-	// What ran in the box before may have left a pipe there, to hang us.
-	flags := os.O_WRONLY | os.O_CREATE | syscall.O_NONBLOCK
-	w, err := os.OpenFile(path, flags, mode)
-	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		w, err = os.OpenFile(path, flags, mode)
-	}
+	w, st, err := openFile(path, mode)
 	if err != nil {
 		return err
 	}
 	// Cut after writing: to free the blocks first and to allocate them again costs
 	// more than all the rest.
 	_, err = w.Write(data)
-	if err == nil {
+	if err == nil && st.Size() > int64(len(data)) {
 		err = w.Truncate(int64(len(data)))
 	}
-	if err == nil {
+	if err == nil && st.Mode() != mode {
 		err = w.Chmod(mode) // whatever the umask
 	}
 	return errors.Join(err, w.Close())
+}
+
+// openFile opens a file to be written anew. The one that is there is taken, as long
+// as that changes nothing but what is found at path: what ran in the box before may
+// have linked it elsewhere, closed it, or left a pipe there, to hang us.
+func openFile(path string, mode os.FileMode) (*os.File, os.FileInfo, error) {
+	const flags = os.O_WRONLY | os.O_CREATE | syscall.O_NONBLOCK
+	w, st, err := openPlain(path, flags, mode)
+	switch {
+	case err == nil:
+		return w, st, nil
+	case errors.Is(err, os.ErrNotExist):
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	default:
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return openPlain(path, flags|os.O_EXCL, mode)
+}
+
+func openPlain(path string, flags int, mode os.FileMode) (*os.File, os.FileInfo, error) {
+	w, err := os.OpenFile(path, flags, mode)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := w.Stat()
+	if err == nil && !isPlain(st) {
+		err = fmt.Errorf("%q is not a file of its own", path)
+	}
+	if err != nil {
+		_ = w.Close()
+		return nil, nil, err
+	}
+	return w, st, nil
+}
+
+// isPlain says whether writing into the file changes this file and no other.
+func isPlain(st os.FileInfo) bool {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	return ok && sys.Nlink == 1 && st.Mode().IsRegular()
 }
 
 // Collect reads files. What is missing, or is no regular file (a link, a pipe
