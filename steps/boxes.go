@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,33 @@ type sharedBox struct {
 	host    bool
 	place   *place      // nil: it sees the project
 	used    atomic.Bool // a step has ended here, so what all steps find is there
+	scripts slots       // of the scripts that run now
+}
+
+// slots are numbers that one holder each has at a time: scripts one after the other
+// have one file, which is cheaper than a new one for each. Safe for concurrent use.
+type slots struct {
+	mu    sync.Mutex
+	taken []bool
+}
+
+// take gives the lowest number that is free, from 0.
+func (s *slots) take() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := slices.Index(s.taken, false)
+	if n < 0 {
+		n = len(s.taken)
+		s.taken = append(s.taken, false)
+	}
+	s.taken[n] = true
+	return n
+}
+
+func (s *slots) give(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken[n] = false
 }
 
 // asked is what a step asks of its box, evaluated and allowed.
@@ -249,7 +277,7 @@ func (r *run) startSpec(ctx context.Context, a asked, leg, step string, own bool
 	}
 	box = a.place.watch(box, a)
 	if a.docker.Host && !own {
-		return reusable{box, func() { r.Workspace.Reuse(layout, isOwnFile) }}, nil
+		return reusable{box, func() { r.Workspace.Reuse(layout, isOwn) }}, nil
 	}
 	return box, nil
 }

@@ -98,6 +98,17 @@ jobs:
       - {id: s, run: "echo ${{ steps.x.outputs.o }}${{ steps.y.outputs.o }}"}
 `, map[string]string{"a": "success", "a/x": "success", "a/y": "success", "a/step-3": "success", "a/s": "success"},
 			map[string]string{"a/s": "12\n"}},
+		{"steps at the same time have scripts of their own; one after another may have the same", `
+jobs:
+  a:
+    timeout-minutes: 0.5
+    steps:
+      - {id: bg, background: true, run: "echo $0 > bg; touch up; ` + await + `await go; grep -c mine $0"}
+      - {id: s, run: "` + await + `await up; echo $0 > s; grep -c $0 bg || echo other"}
+      - {id: after, run: "grep -c $0 s; touch go"}
+      - {wait: bg}
+`, map[string]string{"a": "success", "a/bg": "success", "a/s": "success", "a/after": "success", "a/step-4": "success"},
+			map[string]string{"a/bg": "1\n", "a/s": "0\nother\n", "a/after": "1\n"}},
 		{"SEMANTICS 14: needs of steps", `
 jobs:
   a:

@@ -82,8 +82,10 @@ func (s *scope) temp() string {
 	return ""
 }
 
+const toolCacheDir = "_tool"
+
 // toolCache is RUNNER_TOOL_CACHE, which the first script of a box finds empty.
-func toolCache(temp string) string { return path.Join(temp, "_tool") }
+func toolCache(temp string) string { return path.Join(temp, toolCacheDir) }
 
 // actionName is github.action: the id of the job's step, or, for a step without
 // one, what it uses and how many of these come before it.

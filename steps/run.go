@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"io"
+	"io/fs"
 	"net"
 	"strings"
 	"sync"
@@ -119,9 +120,9 @@ type Workspace interface {
 	// what the leg's run: steps share.
 	Box(mode, leg, step string) (sandbox.Layout, error)
 	// Reuse takes back the layout of a box that is gone, for one to come. Of
-	// what lies in its Temp only the regular files that keep names stay, to be
-	// written anew.
-	Reuse(l sandbox.Layout, keep func(name string) bool)
+	// what lies in its Temp only what keep names stays: regular files, to be
+	// written anew, and empty directories.
+	Reuse(l sandbox.Layout, keep func(e fs.DirEntry) bool)
 	// Clone makes a workspace apart from the project, "isolated" or "copy", for
 	// who is called name, with work merged into it. A *CloneRefused fails the
 	// step; another error is one of the machine.

@@ -77,7 +77,7 @@ func (d *directory) Box(_, _, step string) (sandbox.Layout, error) {
 	return l, os.Mkdir(temp, 0o700)
 }
 
-func (*directory) Reuse(sandbox.Layout, func(string) bool) {}
+func (*directory) Reuse(sandbox.Layout, func(fs.DirEntry) bool) {}
 
 func (*directory) Clone(context.Context, string, string, []steps.Work) (steps.Clone, error) {
 	return nil, errors.New("this directory has no clones: the tests of cmd/herd-runner and e2e make some")

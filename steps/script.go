@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,7 +56,9 @@ func (s *stepRun) runScript(ctx context.Context) attemptEnd {
 	s.ahead.from(ctx, s.node, box.key)
 	info := box.Info()
 	files := s.commandFiles(info)
-	scriptPath := files.path("script" + sh.extension)
+	slot := box.scripts.take()
+	defer box.scripts.give(slot)
+	scriptPath := path.Join(info.Temp, scriptFile+strconv.Itoa(slot)+sh.extension)
 	if !path.IsAbs(dir) {
 		dir = path.Join(info.Workdir, dir)
 	}
@@ -157,14 +160,20 @@ func (s *stepRun) scriptEnv(info sandbox.Info, files commandFiles) []string {
 	return environ(env)
 }
 
-const eventFile = "_herd_event.json"
+const (
+	eventFile  = "_herd_event.json"
+	scriptFile = "_herd_script_" // and the number of the script's slot
+)
 
 func eventPath(info sandbox.Info) string { return path.Join(info.Temp, eventFile) }
 
-// isOwnFile tells the files in RUNNER_TEMP that are written before they are
-// used, whatever is in them.
-func isOwnFile(name string) bool {
-	return name == eventFile || strings.HasPrefix(name, "_herd_") && strings.HasSuffix(name, "_script.sh")
+// isOwn tells what in RUNNER_TEMP a later box has there too: files that are written
+// before they are used, whatever is in them, and the tool cache.
+func isOwn(e fs.DirEntry) bool {
+	if e.IsDir() {
+		return e.Name() == toolCacheDir
+	}
+	return e.Name() == eventFile || strings.HasPrefix(e.Name(), scriptFile)
 }
 
 func environ(env map[string]string) []string {

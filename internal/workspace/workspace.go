@@ -7,6 +7,7 @@ package workspace
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -242,16 +243,17 @@ func (w *Workspace) hostLayout(n int, leg, step string) (sandbox.Layout, error) 
 
 // Reuse empties the temporary directory of a host layout for the next one (see
 // steps.Workspace). What can not be emptied stays until Finish.
-func (w *Workspace) Reuse(l sandbox.Layout, keep func(name string) bool) {
+func (w *Workspace) Reuse(l sandbox.Layout, keep func(e fs.DirEntry) bool) {
 	entries, err := os.ReadDir(l.Temp)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
-		if keep(e.Name()) && isPlain(e) {
+		path := filepath.Join(l.Temp, e.Name())
+		if keep(e) && isAsMade(path, e) {
 			continue
 		}
-		if os.RemoveAll(filepath.Join(l.Temp, e.Name())) != nil {
+		if os.RemoveAll(path) != nil {
 			return
 		}
 	}
@@ -260,17 +262,27 @@ func (w *Workspace) Reuse(l sandbox.Layout, keep func(name string) bool) {
 	w.temps = append(w.temps, l.Temp)
 }
 
-// isPlain says whether writing into the file changes this file and no other.
-func isPlain(e os.DirEntry) bool {
-	if !e.Type().IsRegular() {
-		return false
-	}
+// isAsMade says whether a file can be written anew without changing another, or
+// whether a directory is as good as a new one.
+func isAsMade(path string, e fs.DirEntry) bool {
 	info, err := e.Info()
-	if err != nil || info.Mode().Perm()&0o600 != 0o600 {
+	if err != nil {
 		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && st.Nlink == 1
+	switch {
+	case !ok:
+		return false
+	case e.Type().IsRegular():
+		return st.Nlink == 1 && info.Mode().Perm()&0o600 == 0o600
+	case e.IsDir():
+		if info.Mode()|0o055 != fs.ModeDir|0o755 || int(st.Uid) != os.Geteuid() {
+			return false
+		}
+		inside, err := os.ReadDir(path)
+		return err == nil && len(inside) == 0
+	}
+	return false
 }
 
 // reuseTemp makes dir out of an emptied one; false where there is none.

@@ -3,6 +3,7 @@ package workspace
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -393,7 +394,7 @@ func TestHostTempIsReused(t *testing.T) {
 		}
 		return l
 	}
-	own := func(name string) bool { return strings.HasPrefix(name, "own") }
+	own := func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "own") }
 	first := box()
 	outside := filepath.Join(run, "outside")
 	tree(t, run, map[string]string{"outside": "precious"})
@@ -401,7 +402,9 @@ func TestHostTempIsReused(t *testing.T) {
 	for _, err := range []error{
 		os.Link(outside, filepath.Join(first.Temp, "own-hard")),
 		os.Symlink(outside, filepath.Join(first.Temp, "own-soft")),
-		os.Mkdir(filepath.Join(first.Temp, "own-dir"), 0o700),
+		os.Mkdir(filepath.Join(first.Temp, "own-dir"), 0o755),
+		os.Mkdir(filepath.Join(first.Temp, "own-closed-dir"), 0o500),
+		os.MkdirAll(filepath.Join(first.Temp, "own-full-dir/in"), 0o755),
 		os.WriteFile(filepath.Join(first.Temp, "own-closed"), nil, 0o400),
 	} {
 		if err != nil {
@@ -419,6 +422,9 @@ func TestHostTempIsReused(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"own-plain": "1"}, listing(t, third.Temp)); diff != "" {
 		t.Errorf("in the reused one (-want +got):\n%s", diff)
+	}
+	if dirs, _ := filepath.Glob(filepath.Join(third.Temp, "*dir*")); len(dirs) != 1 || filepath.Base(dirs[0]) != "own-dir" {
+		t.Errorf("directories in the reused one: %q", dirs)
 	}
 	if b, _ := os.ReadFile(outside); string(b) != "precious" {
 		t.Errorf("outside: %q", b)
