@@ -34,7 +34,8 @@ type Options struct {
 	// for concurrent use.
 	Contexts func(name string, onHost bool) (expr.Value, bool)
 	// Env is the environment every step starts from on top of what its box
-	// gives: GITHUB_* and --env-file. Paths in it are as in the box b.
+	// gives: GITHUB_* and --env-file. Paths in it are as in the box b; it is the
+	// same for all boxes of the same Backend, OS and Arch.
 	Env func(b sandbox.Info) map[string]string
 
 	// Event is github.event (JSON) for GITHUB_EVENT_PATH; nil: there is no file.
@@ -205,6 +206,9 @@ type run struct {
 	disk     *disk
 	ahead    *ahead
 
+	startEnvsMu sync.Mutex
+	startEnvs   map[machine]startEnv
+
 	// Of a called workflow: what stands before the ids of its jobs, and the
 	// concurrency groups held by who waits for it.
 	prefix string
@@ -257,6 +261,7 @@ func newRun(o Options) *run {
 		Options:   o,
 		jobs:      make(map[string]*jobState, len(o.Plan.Workflow.Jobs)),
 		legs:      make(map[*workflow.Leg]*legState),
+		startEnvs: make(map[machine]startEnv),
 		cancelled: make(chan struct{}),
 		talkedOn:  sessionSources(o.Plan.Workflow),
 	}

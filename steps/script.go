@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -174,18 +173,6 @@ func isOwn(e fs.DirEntry) bool {
 		return e.Name() == toolCacheDir
 	}
 	return e.Name() == eventFile || strings.HasPrefix(e.Name(), scriptFile)
-}
-
-func environ(env map[string]string) []string {
-	list := make([]string, 0, len(env))
-	for k, v := range env {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
-			continue // the kernel can not carry it
-		}
-		list = append(list, k+"="+v)
-	}
-	sort.Strings(list)
-	return list
 }
 
 // workingDirectory is the first that is said, nearest first; "." where none is.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -305,57 +304,4 @@ func firstLine(s string) string {
 		}
 	}
 	return s
-}
-
-// processEnv is the whole environment of the step's process, over what the box
-// gives: the run's, its own (workflow, job, GITHUB_ENV, step), and the default
-// variables, which nobody changes.
-func (s *stepRun) processEnv(info sandbox.Info, own map[string]string) map[string]string {
-	env := maps.Clone(info.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
-	given := s.Env(info)
-	maps.Copy(env, given)
-	maps.Copy(env, own)
-	for name, value := range given {
-		if s.isDefault(name) {
-			env[name] = value
-		}
-	}
-	env["GITHUB_JOB"] = s.node.Job.ID
-	env["GITHUB_ACTION"] = s.actionName()
-	env["RUNNER_TEMP"] = info.Temp
-	env["RUNNER_TOOL_CACHE"] = toolCache(info.Temp)
-	env["GITHUB_WORKSPACE"] = info.Workdir
-	s.frame.env(env, info)
-	return env
-}
-
-// isDefault says whether a variable repeats what the contexts github and runner
-// say; as at GitHub, no `env` and no GITHUB_ENV changes these.
-func (s *stepRun) isDefault(name string) bool {
-	for _, c := range []struct{ prefix, context string }{{"GITHUB_", "github"}, {"RUNNER_", "runner"}} {
-		key, ok := strings.CutPrefix(name, c.prefix)
-		if !ok || name == "GITHUB_TOKEN" {
-			continue
-		}
-		context, _ := s.Contexts(c.context, s.sc.onHost)
-		if o, isObject := context.(*expr.Object); isObject {
-			if _, ok := o.Get(key); ok {
-				return true
-			}
-		}
-	}
-	return name == "GITHUB_ACTIONS"
-}
-
-// overlaid is below with above laid over it.
-func overlaid(below, above map[string]string) map[string]string {
-	if len(below) == 0 {
-		return above
-	}
-	all := maps.Clone(below)
-	maps.Copy(all, above)
-	return all
 }

@@ -122,7 +122,7 @@ func (p *prepared) environment(contexts func(string, bool) (expr.Value, bool), r
 		v, _ := contexts("github", info.Backend == "host")
 		context, _ := v.(*expr.Object)
 		env := github.Environment(context, github.Runner{
-			GOOS: info.OS, GOARCH: info.Arch, Name: hostname, Temp: info.Temp, RunID: runID,
+			GOOS: info.OS, GOARCH: info.Arch, Name: hostname, RunID: runID,
 		})
 		maps.Copy(env, p.env)
 		return env

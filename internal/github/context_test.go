@@ -112,18 +112,18 @@ func TestInputsAreStringsInTheEvent(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	g := Context(Options{Getenv: func(string) string { return "" }, EventName: "push", RunID: "r1", Workspace: "/w", Token: "hush", Workflow: "CI"},
 		Checkout{SHA: "s1", Ref: "refs/heads/main", Remote: "https://github.com/o/r"})
-	env := Environment(g, Runner{GOOS: "linux", GOARCH: "arm64", Temp: "/tmp/x", RunID: "r1"})
+	env := Environment(g, Runner{GOOS: "linux", GOARCH: "arm64", RunID: "r1"})
 	for k, want := range map[string]string{
 		"CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_SHA": "s1", "GITHUB_REF": "refs/heads/main", "GITHUB_REF_NAME": "main", "GITHUB_REPOSITORY": "o/r", "GITHUB_REPOSITORY_OWNER": "o",
 		"GITHUB_WORKSPACE": "/w", "GITHUB_EVENT_NAME": "push", "GITHUB_RUN_ID": "r1", "GITHUB_WORKFLOW": "CI", "GITHUB_REF_PROTECTED": "false", "GITHUB_HEAD_REF": "",
-		"RUNNER_OS": "Linux", "RUNNER_ARCH": "ARM64", "RUNNER_TEMP": "/tmp/x", "HERD_RUN_ID": "r1",
+		"RUNNER_OS": "Linux", "RUNNER_ARCH": "ARM64", "HERD_RUN_ID": "r1",
 	} {
 		if got, ok := env[k]; !ok || got != want {
 			t.Errorf("%s = %q, %v; want %q", k, got, ok, want)
 		}
 	}
 	for k, v := range env {
-		if v == "hush" || k == "GITHUB_TOKEN" || k == "GITHUB_EVENT_PATH" || k == "RUNNER_TOOL_CACHE" {
+		if v == "hush" || k == "GITHUB_TOKEN" || k == "GITHUB_EVENT_PATH" || k == "RUNNER_TEMP" || k == "RUNNER_TOOL_CACHE" {
 			t.Errorf("%s=%s is there", k, v)
 		}
 	}

@@ -8,14 +8,14 @@ import (
 
 // Runner is the machine as the steps see it.
 type Runner struct {
-	GOOS, GOARCH    string
-	Name            string
-	Temp, ToolCache string // absolute, in the box; empty ones are left out
-	RunID           string // ours
+	GOOS, GOARCH string
+	Name         string
+	RunID        string // ours
 }
 
 // Environment gives the variables that every step starts with, made from the
-// context. The token is not among them.
+// context. The token is not among them, nor what differs by box: RUNNER_TEMP and
+// RUNNER_TOOL_CACHE.
 func Environment(github *expr.Object, r Runner) map[string]string {
 	env := map[string]string{
 		"CI": "true", "GITHUB_ACTIONS": "true",
@@ -30,9 +30,7 @@ func Environment(github *expr.Object, r Runner) map[string]string {
 			env["GITHUB_"+strings.ToUpper(key)] = expr.String(v)
 		}
 	}
-	for key, value := range map[string]string{
-		"RUNNER_NAME": r.Name, "RUNNER_TEMP": r.Temp, "RUNNER_TOOL_CACHE": r.ToolCache, "HERD_RUN_ID": r.RunID,
-	} {
+	for key, value := range map[string]string{"RUNNER_NAME": r.Name, "HERD_RUN_ID": r.RunID} {
 		if value != "" {
 			env[key] = value
 		}
