@@ -183,12 +183,12 @@ func (a *App) preflightBoxes(ctx context.Context, p *prepared) error {
 
 // boxProblem places the reason why a step's box can not be had.
 func (p *prepared) boxProblem(step *workflow.Step, err error) workflow.Problem {
-	at := step.Docker.Get("image")
-	if at == nil {
-		at = step.Docker
+	key := "image"
+	if failed := (*sandbox.Error)(nil); errors.As(err, &failed) && failed.Kind == sandbox.KindAccess {
+		key = "user"
 	}
 	check := stepCheck{prepared: p, step: step}
-	check.add(at, err, report.Hint(err))
+	check.add(firstKey(step.Docker, []string{key}), err, report.Hint(err))
 	problem := check.problems[0]
 	problem.Rule = "box"
 	return problem

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +47,9 @@ func (x *box) start(ctx context.Context) error {
 	b := x.backend
 	if err := x.openSession(); err != nil {
 		return fail(sandbox.KindConfig, "open the box's session", err)
+	}
+	if err := x.own(); err != nil {
+		return fail(sandbox.KindAccess, "prepare box", err)
 	}
 	if x.spec.Network.Mode == "" || x.spec.Network.Mode == "bridge" {
 		x.bridge = b.bridgeName(x.session)
@@ -108,6 +112,27 @@ func (x *box) openSession() (err error) {
 		x.spec, err = x.session.adopt(x.spec, x.backend.maker())
 	}
 	return err
+}
+
+// own gives HOME and the temporary directory to the box's user, who need not be the
+// one that they were made for. Those of a session are that user's already, and
+// copies belong to the engine.
+func (x *box) own() error {
+	if os.Getuid() != 0 || x.session != nil || x.copies != nil {
+		return nil
+	}
+	uid, gid, err := user(x.spec)
+	if err != nil {
+		return err
+	}
+	for _, m := range x.spec.Mounts {
+		if m.Source != "" && (m.Target == x.spec.Home || m.Target == x.spec.Temp) {
+			if err := os.Lchown(m.Source, uid, gid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // run attaches to the created or stopped container, starts it and greets.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -182,6 +183,20 @@ func TestMasksAndReadOnlyMounts(t *testing.T) {
 	out := output(t, x, "ls -A .herd; touch .herd/x; touch /work/ro/ws/x; rmdir .herd; mv .herd y")
 	if strings.Contains(out, "runs") || strings.Count(out, "Read-only") != 2 || strings.Count(out, "busy")+strings.Count(out, "Read-only")+strings.Count(out, "denied") < 4 {
 		t.Errorf("got %s", out)
+	}
+}
+
+// docker.user may be another than the one that the directories were made for.
+func TestTheBoxsUserHasItsHome(t *testing.T) {
+	spec := testSpec(t)
+	dir := spec.Mounts[0].Source
+	spec.User, spec.Home, spec.Temp = "2000:2001", "/home", "/herd-temp"
+	for target, name := range map[string]string{"/home": "ws", "/herd-temp": "temp"} {
+		spec.Mounts = append(spec.Mounts, sandbox.Mount{Source: filepath.Join(dir, name), Target: target})
+	}
+	_, out := use(t, open(t), spec, `touch /home/x /herd-temp/x && stat -c %u:%g /home /herd-temp/x`)
+	if want := "2000:2001\n2000:2001\n"; out != want {
+		t.Errorf("got %q, want %q", out, want)
 	}
 }
 

@@ -195,7 +195,10 @@ func (b *Backend) possible(ctx context.Context, s sandbox.Spec) error {
 
 // preflightFiles reports why a box could not work on the files of its project.
 func (b *Backend) preflightFiles(ctx context.Context, s sandbox.Spec) error {
-	if b.Local() || s.Project == "" {
+	if b.Local() {
+		return foreign(s, os.Getuid())
+	}
+	if s.Project == "" {
 		return nil
 	}
 	sees, err := b.Sees(ctx, s.Project)
@@ -206,6 +209,20 @@ func (b *Backend) preflightFiles(ctx context.Context, s sandbox.Spec) error {
 		return err
 	}
 	return b.checkSize(s.Project)
+}
+
+// foreign reports a user of the box to whom me, who is not root, can not give HOME
+// and the temporary directory. Root is left out: in a rootless engine that is me.
+func foreign(s sandbox.Spec, me int) error {
+	uid, _, err := user(s)
+	if err != nil || s.User == "" || me == 0 || uid == me || uid == 0 {
+		return err
+	}
+	return &sandbox.Error{
+		Kind: sandbox.KindAccess, Op: "prepare box",
+		Advice: "leave docker.user out: the box's user is then you; or run herd-runner as root",
+		Err:    fmt.Errorf("you are uid %d, and user %q could not write to its HOME and RUNNER_TEMP, which are yours", me, s.User),
+	}
 }
 
 // Start starts a box; see sandbox.Backend.

@@ -189,3 +189,24 @@ func TestWeakened(t *testing.T) {
 		}
 	}
 }
+
+// Who is not root can give HOME away to nobody.
+func TestUsersThatCanNotHaveAHome(t *testing.T) {
+	for _, tc := range []struct {
+		user string
+		me   int
+		ok   bool
+	}{
+		{"", 1001, true}, // the project's owner, whom the workspace checks
+		{"1001:50", 1001, true},
+		{"2000:2000", 0, true},
+		{"0:0", 1001, true},
+		{"2000:2000", 1001, false},
+		{"2000:1001", 1001, false},
+	} {
+		err := foreign(sandbox.Spec{User: tc.user, AllowRoot: true}, tc.me)
+		if (err == nil) != tc.ok {
+			t.Errorf("user %q, run by %d: %v", tc.user, tc.me, err)
+		}
+	}
+}
