@@ -5,13 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Options configure a Gateway. Mode is required, Dir for Record and Replay,
@@ -202,14 +206,7 @@ func (g *Gateway) Preflight(ctx context.Context, apis []string, lanes ...Lane) e
 		}
 		fallthrough
 	case Record:
-		if err := os.MkdirAll(g.dir, 0o755); err != nil {
-			return fmt.Errorf("make cassette directory: %w", err)
-		}
-		probe, err := os.MkdirTemp(g.dir, tempPrefix)
-		if err != nil {
-			return fmt.Errorf("cassette directory %s cannot be written: %w", g.dir, err)
-		}
-		if err := os.Remove(probe); err != nil {
+		if err := writable(g.dir); err != nil {
 			return fmt.Errorf("cassette directory %s cannot be written: %w", g.dir, err)
 		}
 	}
@@ -219,6 +216,21 @@ func (g *Gateway) Preflight(ctx context.Context, apis []string, lanes ...Lane) e
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// writable says why files can not be made in dir, which need not be there yet; it
+// makes nothing.
+func writable(dir string) error {
+	st, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir:
+		return writable(filepath.Dir(dir))
+	case err != nil:
+		return err
+	case !st.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	return unix.Access(dir, unix.W_OK|unix.X_OK)
 }
 
 func exists(path string) bool {

@@ -56,6 +56,24 @@ func record(t *testing.T, steps ...string) string {
 	return dir
 }
 
+// What is refused, or a dry run, leaves no directory for the recording.
+func TestPreflightOfARecordingMakesNothing(t *testing.T) {
+	top := t.TempDir()
+	file := filepath.Join(top, "file")
+	if err := os.WriteFile(file, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for dir, ok := range map[string]bool{filepath.Join(top, "a", "b"): true, file: false, filepath.Join(file, "c"): false} {
+		g := newGateway(t, Options{Mode: Record, Dir: dir})
+		if err := g.Preflight(t.Context(), nil); (err == nil) != ok {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(top, "a")); !os.IsNotExist(err) {
+		t.Errorf("a directory was made (%v)", err)
+	}
+}
+
 func TestReplayGivesTheSameAnswersAndUsage(t *testing.T) {
 	dir := t.TempDir()
 	up := fakeUpstream(t, replayScenarios)
