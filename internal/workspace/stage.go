@@ -38,10 +38,15 @@ func notCloned(name string) bool { return name == ".git" || name == ".herd" }
 
 // stage copies the project's files, directories and symbolic links to clone and
 // gives them to uid:gid. Other kinds of files are left out.
-func stage(project, clone string, uid, gid int) (manifest, error) {
+func stage(project, clone string, uid, gid int) (m manifest, err error) {
 	if err := os.Mkdir(clone, 0o755); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil { // perhaps of a full disk
+			err = errors.Join(err, os.RemoveAll(clone))
+		}
+	}()
 	src, err := os.OpenRoot(project)
 	if err != nil {
 		return nil, err
@@ -52,8 +57,7 @@ func stage(project, clone string, uid, gid int) (manifest, error) {
 		return nil, err
 	}
 	defer dst.Close()
-	m, err := copyTree(src, dst, notCloned, uid, gid)
-	if err != nil {
+	if m, err = copyTree(src, dst, notCloned, uid, gid); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(filepath.Join(clone, ".herd"), 0o755); err != nil {

@@ -156,7 +156,16 @@ func Owner(project string) (uid, gid int, err error) {
 	if me := os.Getuid(); me != 0 && int(owner.Uid) != me {
 		return 0, 0, fmt.Errorf("workspace %s belongs to uid %d, and you are uid %d: the box's user could not write to it; run as its owner, or use a copy of your own", project, owner.Uid, me)
 	}
-	return int(owner.Uid), int(owner.Gid), nil
+	uid, gid = boxUser(owner.Uid, owner.Gid)
+	return uid, gid, nil
+}
+
+// boxUser is the owner, whose directory may have the group of root: no box has that.
+func boxUser(owner, group uint32) (uid, gid int) {
+	if group == 0 {
+		group = owner
+	}
+	return int(owner), int(group)
 }
 
 // Root is the directory on the host that the steps work in.

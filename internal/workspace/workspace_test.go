@@ -120,6 +120,29 @@ func TestRecover(t *testing.T) {
 	}
 }
 
+// What a copy took before the disk was full would keep it full.
+func TestCopyThatFailsLeavesNothing(t *testing.T) {
+	clone := filepath.Join(t.TempDir(), "workspace")
+	if _, err := stage(filepath.Join(t.TempDir(), "not there"), clone, os.Getuid(), os.Getgid()); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := os.Lstat(clone); !os.IsNotExist(err) {
+		t.Errorf("the copy was left (%v)", err)
+	}
+}
+
+// A directory of an ordinary user may have the group of root.
+func TestBoxUserHasNoGroupOfRoot(t *testing.T) {
+	for _, owner := range [][2]uint32{{1001, 0}, {1001, 1001}} {
+		if uid, gid := boxUser(owner[0], owner[1]); uid != 1001 || gid != 1001 {
+			t.Errorf("owner %v: got %d:%d, want 1001:1001", owner, uid, gid)
+		}
+	}
+	if uid, gid := boxUser(1001, 50); uid != 1001 || gid != 50 {
+		t.Errorf("got %d:%d, want 1001:50", uid, gid)
+	}
+}
+
 func TestBringBack(t *testing.T) {
 	project, clone, m := cloned(t, map[string]string{
 		"keep": "1", "edit": "1", "gone": "1", "dir/gone": "1", "dir/stays": "1",
