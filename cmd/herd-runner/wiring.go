@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/herd-runner/herd-runner/internal/egress"
 	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/gateway"
@@ -145,16 +147,33 @@ func (a *App) dockerConfigDir() string {
 	return filepath.Join(home, ".docker")
 }
 
-// stateDir is where leases live, the same for all projects of a user.
+// stateDir is where leases live, the same for all projects of a user. It is there,
+// and can be written.
 func (a *App) stateDir() (string, error) {
-	if dir := a.Getenv("XDG_STATE_HOME"); dir != "" {
+	dir, err := a.stateHome()
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil && unix.Access(dir, unix.W_OK) != nil {
+		err = fmt.Errorf("you may not write to %s", dir)
+	}
+	if err != nil {
+		return "", &sandbox.Error{
+			Kind: sandbox.KindConfig, Op: "open the state directory", Err: err,
+			Advice: "set XDG_STATE_HOME to a directory that you may write",
+		}
+	}
+	return dir, nil
+}
+
+// stateHome follows the XDG base directory specification, where a variable that is
+// not absolute is void.
+func (a *App) stateHome() (string, error) {
+	if dir := a.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "herd-runner"), nil
 	}
 	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(home, ".local", "state", "herd-runner"), nil
+	return filepath.Join(home, ".local", "state", "herd-runner"), err
 }
 
 // policyFile is the operator's, never one of the project.
