@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,7 +134,24 @@ func isTerminal(w io.Writer) bool {
 
 // dirFlag adds -C: everything is relative to that directory.
 func dirFlag(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVarP(dir, "directory", "C", ".", "project directory; other paths are relative to it")
+	*dir = "."
+	cmd.Flags().VarP((*directory)(dir), "directory", "C", "project directory; other paths are relative to it")
+}
+
+// directory is the value of a flag: one that is there.
+type directory string
+
+func (d *directory) String() string { return string(*d) }
+func (d *directory) Type() string   { return "directory" }
+
+func (d *directory) Set(name string) error {
+	if st, err := os.Stat(name); err != nil {
+		return err
+	} else if !st.IsDir() {
+		return syscall.ENOTDIR
+	}
+	*d = directory(name)
+	return nil
 }
 
 func under(dir, name string) string {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/herd-runner/herd-runner/workflow"
 )
@@ -106,6 +110,25 @@ func (a *App) listWorkflows(dir string) error {
 			name = strings.TrimSpace(w.Name.Text)
 		}
 		fmt.Fprintf(a.Stdout, "%-40s %-30s %s\n", found.file, name, state)
+	}
+	return nil
+}
+
+// canWrite says why a file that a flag names could not be written when the run ends.
+func canWrite(flag, dir, name string) error {
+	if name == "" {
+		return nil
+	}
+	at := under(dir, name)
+	st, err := os.Stat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		at = filepath.Dir(at)
+	case err == nil && st.IsDir():
+		return fmt.Errorf("%s %s is a directory; expected a file", flag, name)
+	}
+	if err := unix.Access(at, unix.W_OK); err != nil {
+		return fmt.Errorf("%s %s can not be written: %s: %w", flag, name, at, err)
 	}
 	return nil
 }
