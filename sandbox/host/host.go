@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -41,6 +42,9 @@ type Backend struct {
 
 // New returns a Backend; nothing happens before the first Start.
 func New(opts Options) *Backend {
+	if opts.Runner == "" {
+		opts.Runner, _ = os.Executable()
+	}
 	if opts.Env == nil {
 		opts.Env = map[string]string{"PATH": sandbox.DefaultPath}
 	}
@@ -105,20 +109,14 @@ func (b *Backend) Start(ctx context.Context, spec sandbox.Spec) (sandbox.Box, er
 }
 
 func (b *Backend) info(spec sandbox.Spec) sandbox.Info {
-	runner := b.opts.Runner
-	if runner == "" {
-		runner, _ = os.Executable()
-	}
-	env := make(map[string]string, len(b.opts.Env)+len(spec.Env))
-	for k, v := range b.opts.Env {
-		env[k] = v
-	}
-	for k, v := range spec.Env {
-		env[k] = v
+	env := b.opts.Env
+	if len(spec.Env) > 0 {
+		env = maps.Clone(env)
+		maps.Copy(env, spec.Env)
 	}
 	return sandbox.Info{
 		Backend: "host", Workdir: spec.Workdir, Home: spec.Home, HostHome: spec.Home, Temp: spec.Temp,
-		Runner: runner, Env: env, OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Runner: b.opts.Runner, Env: env, OS: runtime.GOOS, Arch: runtime.GOARCH,
 	}
 }
 

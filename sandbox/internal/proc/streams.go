@@ -56,7 +56,7 @@ func (g *Group) open(p sandbox.Process) (*streams, error) {
 		case *os.File:
 			s.child[i+1] = w
 		default:
-			r, cw, err := os.Pipe()
+			r, cw, err := outputPipe()
 			if err != nil {
 				s.closeChild()
 				s.abandon()
