@@ -85,12 +85,22 @@ func overlaid(below, above map[string]string) map[string]string {
 
 // environ lists variables as KEY=VALUE, sorted.
 func environ(env map[string]string) []string {
+	size := 0
+	for k, v := range env {
+		size += len(k) + len(v) + 1
+	}
+	var all strings.Builder // of which each variable is a part
+	all.Grow(size)
 	list := make([]string, 0, len(env))
 	for k, v := range env {
-		if k == "" || strings.ContainsAny(k, "=\x00") || strings.ContainsRune(v, 0) {
+		if k == "" || strings.IndexByte(k, '=') >= 0 || strings.IndexByte(k, 0) >= 0 || strings.IndexByte(v, 0) >= 0 {
 			continue // the kernel can not carry it
 		}
-		list = append(list, k+"="+v)
+		from := all.Len()
+		all.WriteString(k)
+		all.WriteByte('=')
+		all.WriteString(v)
+		list = append(list, all.String()[from:])
 	}
 	slices.Sort(list)
 	return list

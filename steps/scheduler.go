@@ -36,9 +36,12 @@ func classOf(n *workflow.Node) class {
 	}
 }
 
+// maxIdle is how many workers are kept for nodes to come.
+const maxIdle = 8
+
 // schedule runs every node of the plan once its needs have ended. One goroutine,
-// this one, owns all bookkeeping; nodes run in goroutines of their own and
-// report through one channel, which also orders their memory.
+// this one, owns all bookkeeping; nodes run in goroutines of their own, as many as
+// run at once, and report through one channel, which also orders their memory.
 func (r *run) schedule(ctx context.Context) {
 	s := scheduler{
 		unmet:      make(map[*workflow.Node]int, len(r.Plan.Nodes)),
@@ -52,14 +55,26 @@ func (r *run) schedule(ctx context.Context) {
 	defer s.bounds.leave(s.freed)
 	s.add(r.Plan.Nodes)
 
-	done := make(chan nodeEnd, 64)
+	// A worker that has ended a node takes another: its stack has grown already.
+	ready, done := make(chan *workflow.Node, 64), make(chan nodeEnd, 64)
 	var workers conc.WaitGroup
 	defer workers.Wait()
-	running := 0
+	defer close(ready)
+	work := func() {
+		for n := <-ready; n != nil; n = <-ready {
+			done <- r.runNode(ctx, n)
+		}
+	}
+	running, idle := 0, 0
 	for {
 		for n := s.next(); n != nil; n = s.next() {
 			running++
-			workers.Go(func() { done <- r.runNode(ctx, n) })
+			if idle > 0 {
+				idle--
+			} else {
+				workers.Go(work)
+			}
+			ready <- n
 		}
 		if running == 0 && !s.waiting() {
 			return
@@ -67,6 +82,11 @@ func (r *run) schedule(ctx context.Context) {
 		select {
 		case end := <-done:
 			running--
+			if idle < maxIdle {
+				idle++
+			} else {
+				ready <- nil
+			}
 			s.finish(end)
 		case <-s.freed:
 		}
