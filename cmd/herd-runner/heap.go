@@ -9,7 +9,7 @@ import (
 // When garbage is collected, in percent of what is in use; of 4 MiB at first.
 const (
 	firstHeap = 200
-	laterHeap = 80 // Go's own is 100; the peak of a large run counts more than time
+	laterHeap = 100 // Go's own
 )
 
 // collectLater puts off the first collection, which a short run does not need: it

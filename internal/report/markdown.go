@@ -76,10 +76,9 @@ func mdRow(b *strings.Builder, cells ...string) {
 	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
+var mdEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;", "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "@", "&#64;")
+
 // mdText keeps text on one line and its characters from meaning something.
-func mdText(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "&", "&amp;", "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "@", "&#64;").
-		Replace(oneLine(s, 500))
-}
+func mdText(s string) string { return mdEscapes.Replace(oneLine(s, 500)) }
 
 func mdCode(s string) string { return strings.ReplaceAll(oneLine(s, 200), "`", "'") }
