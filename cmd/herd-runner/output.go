@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 )
@@ -32,4 +33,14 @@ func (o *watchedOutput) Write(p []byte) (int, error) {
 		o.once.Do(func() { close(o.lost) })
 	}
 	return n, err
+}
+
+// inRepository is the project's directory as seen from the repository that GitHub
+// has checked out; empty where it is not in it.
+func (a *App) inRepository(dir string) string {
+	rel, err := filepath.Rel(a.Getenv("GITHUB_WORKSPACE"), dir)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return filepath.ToSlash(rel)
 }

@@ -401,7 +401,7 @@ func (a *App) display(p *prepared, out io.Writer) display {
 	case p.flags.json:
 		return report.NewJSON(out)
 	case a.Getenv("GITHUB_ACTIONS") == "true":
-		return report.NewGitHub(out)
+		return report.NewGitHub(out, report.GitHubOptions{Color: a.Getenv("NO_COLOR") == "", Project: a.inRepository(p.dir)})
 	default:
 		return report.NewTerminal(out, report.TerminalOptions{Color: a.color(a.Stdout), Verbose: p.flags.verbose, Labels: p.labels()})
 	}

@@ -33,7 +33,7 @@ func BenchmarkTerminalMillionLines(b *testing.B) {
 }
 
 func BenchmarkGitHubMillionLines(b *testing.B) {
-	benchmarkLines(b, 1000, func() sink { return newGitHub(io.Discard, zeros{}) })
+	benchmarkLines(b, 1000, func() sink { return newGitHub(io.Discard, GitHubOptions{Color: true}, zeros{}) })
 }
 
 func BenchmarkJSONMillionLines(b *testing.B) {

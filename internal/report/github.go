@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ const groupMax = 64 << 10
 // It is safe for concurrent use. Close it.
 type GitHub struct {
 	out    *out
+	opts   GitHubOptions
 	random io.Reader
 	fold   journal.Fold
 	steps  map[[2]string]*group
@@ -37,13 +39,21 @@ type group struct {
 	view            *Terminal
 }
 
+// GitHubOptions say how a GitHub shows things.
+type GitHubOptions struct {
+	Color bool
+	// Project is the project's directory as seen from the repository, whose files
+	// GitHub shows annotations at: "" or "." for the same.
+	Project string
+}
+
 // NewGitHub makes a GitHub that writes to w.
-func NewGitHub(w io.Writer) *GitHub { return newGitHub(w, rand.Reader) }
+func NewGitHub(w io.Writer, o GitHubOptions) *GitHub { return newGitHub(w, o, rand.Reader) }
 
 // newGitHub reads the tokens that fence off untrusted output from random, which
 // must be hard to guess.
-func newGitHub(w io.Writer, random io.Reader) *GitHub {
-	return &GitHub{out: newOut(w), random: random, steps: map[[2]string]*group{}}
+func newGitHub(w io.Writer, o GitHubOptions, random io.Reader) *GitHub {
+	return &GitHub{out: newOut(w), opts: o, random: random, steps: map[[2]string]*group{}}
 }
 
 // Emit shows e.
@@ -77,7 +87,7 @@ func (g *GitHub) toGroup(e event.Event) {
 	s := g.steps[key]
 	if s == nil {
 		s = &group{job: e.Job, step: e.Step, name: e.Step}
-		s.view = NewTerminal(&s.text, TerminalOptions{Color: true, Plain: true})
+		s.view = NewTerminal(&s.text, TerminalOptions{Color: g.opts.Color, Plain: true})
 		s.view.bare = true
 		info := g.fold.Info()
 		s.view.fold.Add(event.Event{Type: event.RunStarted, Run: &info})
@@ -176,7 +186,7 @@ func orElse(s, other string) string {
 func (g *GitHub) finish(e event.Event) {
 	g.showAll()
 	s := g.fold.State()
-	g.fenced("\n" + stepTable(s, true, e.Time) + "\n" + closing(s, true, e.Time) + "\n")
+	g.fenced("\n" + stepTable(s, paint(g.opts.Color), e.Time) + "\n" + closing(s, paint(g.opts.Color), e.Time) + "\n")
 	if o := e.Outcome; o != nil && o.Outcome == "failure" && o.Message != "" {
 		g.note(event.Note{Level: "error", Message: o.Message, Hint: o.Hint, File: s.Info.File})
 	}
@@ -204,6 +214,9 @@ func (g *GitHub) note(n event.Note) {
 		if n > 0 {
 			add(key, fmt.Sprint(n))
 		}
+	}
+	if n.File != "" && !path.IsAbs(n.File) {
+		n.File = path.Join(g.opts.Project, n.File)
 	}
 	add("file", n.File)
 	numbered("line", n.Line)

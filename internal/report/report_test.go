@@ -167,7 +167,7 @@ func TestJSONLines(t *testing.T) {
 
 func TestGitHub(t *testing.T) {
 	var b bytes.Buffer
-	play(t, newGitHub(&b, zeros{}))
+	play(t, newGitHub(&b, GitHubOptions{Color: true}, zeros{}))
 	golden(t, "github.txt", b.String())
 	// What steps printed stands only between a token and its end.
 	fenced := false
@@ -183,9 +183,20 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
+func TestGitHubInADirectoryWithoutColours(t *testing.T) {
+	var b bytes.Buffer
+	play(t, newGitHub(&b, GitHubOptions{Project: "sub/dir"}, zeros{}))
+	if strings.Contains(b.String(), "\x1b[") {
+		t.Error("colours")
+	}
+	if n := strings.Count(b.String(), " file="); n == 0 || n != strings.Count(b.String(), " file=sub/dir/") {
+		t.Errorf("an annotation at a file beside the project:\n%s", b.String())
+	}
+}
+
 func TestGitHubShowsALongStepInParts(t *testing.T) {
 	var b bytes.Buffer
-	g := newGitHub(&b, zeros{})
+	g := newGitHub(&b, GitHubOptions{Color: true}, zeros{})
 	line := strings.Repeat("x", 99) + "\n"
 	for range 2 * groupMax / len(line) {
 		g.Emit(event.Event{Type: event.Output, Job: "a", Step: "b", Data: []byte(line)})
@@ -275,7 +286,7 @@ func TestError(t *testing.T) {
 }
 
 func TestAWriterThatFailsIsSaid(t *testing.T) {
-	for _, s := range []sink{NewTerminal(broken{}, TerminalOptions{}), NewJSON(broken{}), newGitHub(broken{}, zeros{})} {
+	for _, s := range []sink{NewTerminal(broken{}, TerminalOptions{}), NewJSON(broken{}), newGitHub(broken{}, GitHubOptions{Color: true}, zeros{})} {
 		for _, e := range script() {
 			s.Emit(e)
 		}
