@@ -441,6 +441,10 @@ func TestCreateRefuses(t *testing.T) {
 			t.Errorf("id %q was taken", id)
 		}
 	}
+	var unwritable *NoRecordError
+	if _, err := Create(filepath.Join(project, "gone"), "r1"); !errors.As(err, &unwritable) || unwritable.Hint() == "" {
+		t.Errorf("a project that can not be written: %v", err)
+	}
 	elsewhere, linked := t.TempDir(), t.TempDir()
 	if err := os.Symlink(elsewhere, filepath.Join(linked, ".herd")); err != nil {
 		t.Fatal(err)

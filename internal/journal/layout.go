@@ -35,7 +35,7 @@ func makeRunsDir(projectDir string) (string, error) {
 	herd := filepath.Join(projectDir, herdDir)
 	for _, dir := range []string{herd, RunsDir(projectDir)} {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return "", fmt.Errorf("create the state folder: %w", err)
+			return "", &NoRecordError{fmt.Errorf("create the state folder: %w", err)}
 		}
 		info, err := os.Lstat(dir)
 		if err != nil {
@@ -51,11 +51,24 @@ func makeRunsDir(projectDir string) (string, error) {
 		return RunsDir(projectDir), nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("create the state folder: %w", err)
+		return "", &NoRecordError{fmt.Errorf("create the state folder: %w", err)}
 	}
 	_, err = f.WriteString("*\n")
 	if err := errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("write %s: %w", ignore, err)
+		return "", &NoRecordError{err}
 	}
 	return RunsDir(projectDir), nil
+}
+
+// NoRecordError is that a run can not be recorded in its project.
+type NoRecordError struct{ Err error }
+
+func (e *NoRecordError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *NoRecordError) Unwrap() error { return e.Err }
+
+// Hint says what to do next.
+func (e *NoRecordError) Hint() string {
+	return "a run is recorded in .herd of its project: work in one that you may write to, on a disk that is not full"
 }

@@ -89,7 +89,7 @@ func Create(projectDir, id string) (*Writer, error) {
 	w.encode = json.NewEncoder(&w.pending)
 	w.encode.SetEscapeHTML(false)
 	if err := w.open(runs, id); err != nil {
-		return nil, fmt.Errorf("create the journal of run %s: %w", id, err)
+		return nil, &NoRecordError{fmt.Errorf("create the journal of run %s: %w", id, err)}
 	}
 	w.timer = time.AfterFunc(flushEvery, w.tick)
 	w.timer.Stop()
