@@ -152,7 +152,7 @@ func (a *App) dockerConfigDir() string {
 func (a *App) stateDir() (string, error) {
 	dir, err := a.stateHome()
 	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
+		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil && unix.Access(dir, unix.W_OK) != nil {
 		err = fmt.Errorf("you may not write to %s", dir)
