@@ -234,10 +234,14 @@ func (w *Workspace) home(leg, step, fresh string) string {
 // hostLayout is for steps without a box. Scripts have the person's HOME, an
 // agent one of its own: its sessions and settings are not the person's.
 func (w *Workspace) hostLayout(n int, leg, step string) (sandbox.Layout, error) {
-	l := sandbox.Layout{Workdir: w.root, Temp: filepath.Join(w.runDir, "temp", strconv.Itoa(n))}
-	dirs := []string{l.Temp}
-	if step == "" && w.reuseTemp(l.Temp) {
-		dirs = nil
+	l := sandbox.Layout{Workdir: w.root}
+	var dirs []string
+	if step == "" {
+		l.Temp = w.emptiedTemp()
+	}
+	if l.Temp == "" {
+		l.Temp = filepath.Join(w.runDir, "temp", strconv.Itoa(n))
+		dirs = append(dirs, l.Temp)
 	}
 	if step != "" {
 		l.Home = w.home(leg, step, filepath.Join(l.Temp, "home"))
@@ -253,6 +257,13 @@ func (w *Workspace) hostLayout(n int, leg, step string) (sandbox.Layout, error) 
 // Reuse empties the temporary directory of a host layout for the next one (see
 // steps.Workspace). What can not be emptied stays until Finish.
 func (w *Workspace) Reuse(l sandbox.Layout, keep func(e fs.DirEntry) bool) {
+	st, err := os.Lstat(l.Temp)
+	if err != nil || !st.IsDir() { // a link that a step has put there leads to what is not ours
+		return
+	}
+	if st.Mode().Perm() != 0o700 && os.Chmod(l.Temp, 0o700) != nil {
+		return
+	}
 	entries, err := os.ReadDir(l.Temp)
 	if err != nil {
 		return
@@ -294,17 +305,17 @@ func isAsMade(path string, e fs.DirEntry) bool {
 	return false
 }
 
-// reuseTemp makes dir out of an emptied one; false where there is none.
-func (w *Workspace) reuseTemp(dir string) bool {
+// emptiedTemp gives the directory of a leg that is gone; empty: there is none.
+func (w *Workspace) emptiedTemp() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := len(w.temps)
 	if n == 0 {
-		return false
+		return ""
 	}
-	free := w.temps[n-1]
+	dir := w.temps[n-1]
 	w.temps = w.temps[:n-1]
-	return os.Chmod(free, 0o700) == nil && os.Rename(free, dir) == nil
+	return dir
 }
 
 // makeDirs makes private directories that the box's user owns.

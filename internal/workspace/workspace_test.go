@@ -435,13 +435,16 @@ func TestHostTempIsReused(t *testing.T) {
 		}
 	}
 	second := box()
+	if err := os.Chmod(first.Temp, 0o750); err != nil {
+		t.Fatal(err)
+	}
 	w.Reuse(first, own)
 	third := box()
-	if third.Temp == first.Temp || third.Temp == second.Temp {
+	if third.Temp != first.Temp || third.Temp == second.Temp {
 		t.Errorf("temp directories: %s, %s, %s", first.Temp, second.Temp, third.Temp)
 	}
-	if _, err := os.Stat(first.Temp); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the first one is still there: %v", err)
+	if st, err := os.Stat(third.Temp); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("the reused one: %v, %v", st.Mode(), err)
 	}
 	if diff := cmp.Diff(map[string]string{"own-plain": "1"}, listing(t, third.Temp)); diff != "" {
 		t.Errorf("in the reused one (-want +got):\n%s", diff)
@@ -451,6 +454,28 @@ func TestHostTempIsReused(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(outside); string(b) != "precious" {
 		t.Errorf("outside: %q", b)
+	}
+}
+
+// TestHostTempThatBecameALink: what a link leads to is not emptied.
+func TestHostTempThatBecameALink(t *testing.T) {
+	run := t.TempDir()
+	w := &Workspace{project: run, root: run, runDir: run}
+	l, err := w.Box("host", "job", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(run, "elsewhere")
+	tree(t, elsewhere, map[string]string{"precious": "1"})
+	if err := errors.Join(os.RemoveAll(l.Temp), os.Symlink(elsewhere, l.Temp)); err != nil {
+		t.Fatal(err)
+	}
+	w.Reuse(l, func(fs.DirEntry) bool { return false })
+	if diff := cmp.Diff(map[string]string{"precious": "1"}, listing(t, elsewhere)); diff != "" {
+		t.Errorf("where the link leads (-want +got):\n%s", diff)
+	}
+	if next, err := w.Box("host", "job", ""); err != nil || next.Temp == l.Temp {
+		t.Errorf("the next one: %s, %v", next.Temp, err)
 	}
 }
 
