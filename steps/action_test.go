@@ -2,6 +2,7 @@ package steps_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -250,4 +251,36 @@ func TestProblemInAnActionNamesItsFile(t *testing.T) {
 		}
 	}
 	t.Errorf("no note:\n%s", e.notes())
+}
+
+// What is told of a step, and of its condition, names the file it stands in.
+func TestStepsNameTheirFile(t *testing.T) {
+	t.Parallel()
+	e := prepareProject(t, `jobs:
+  a: {steps: [{id: use, uses: ./act}]}
+  call: {uses: ./w.yml}
+`, map[string]string{"act/action.yml": `runs:
+  using: composite
+  steps:
+    - {id: in, shell: sh, run: echo}
+`, "w.yml": called("", `jobs:
+  b:
+    if: 1 == 1
+    steps: [{id: s, run: echo}]
+`)})
+	e.run()
+	got := map[string]string{}
+	for _, ev := range e.events.events {
+		if c := ev.Condition; c != nil {
+			got[ev.Job] = fmt.Sprintf("%s:%d", c.File, c.Line)
+		}
+		if i := ev.StepInfo; i != nil {
+			got[ev.Job+"/"+ev.Step] = fmt.Sprintf("%s:%d", i.File, i.Line)
+		}
+	}
+	main := e.options.Plan.Workflow.File
+	want := map[string]string{"a/use": main + ":4", "a/use/in": "act/action.yml:4", "call / b": "w.yml:5", "call / b/s": "w.yml:6"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
+	}
 }

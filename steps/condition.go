@@ -63,7 +63,7 @@ func (r *run) decide(v *workflow.Value, sc *scope) (ok bool, info *event.Conditi
 	} else {
 		var x *expr.Explanation
 		ok, x, _, err = workflow.ExplainCondition(v, sc.env(), r.Masker.String)
-		info = &event.ConditionInfo{Source: cutLine(r.Masker.String(v.Text)), Line: v.Pos.Line, Tree: conditionPart(x)}
+		info = &event.ConditionInfo{Source: cutLine(r.Masker.String(v.Text)), File: v.File(), Line: v.Pos.Line, Tree: conditionPart(x)}
 	}
 	info.Result, info.Success, info.Failure, info.Cancelled = ok, sc.status.success, sc.status.failure, sc.status.cancelled
 	if err != nil {

@@ -277,10 +277,7 @@ func (s *stepRun) name() string {
 }
 
 func (s *stepRun) info() *event.StepInfo {
-	info := &event.StepInfo{Kind: "run", Line: s.step.Pos.Line, Number: s.number()}
-	if s.frame != nil {
-		info.Line = s.node.Step.Pos.Line
-	}
+	info := &event.StepInfo{Kind: "run", File: s.step.File, Line: s.step.Pos.Line, Number: s.number()}
 	switch {
 	case s.step.IsControl():
 		info.Kind = "control"

@@ -3,7 +3,8 @@ package event
 // ConditionInfo is how it was decided whether a job or step runs.
 type ConditionInfo struct {
 	Source string `json:"source,omitempty"` // of the `if`, as written; empty: it has none
-	Line   int    `json:"line,omitempty"`   // 1-based, of the `if` in the workflow file
+	File   string `json:"file,omitempty"`   // of the `if`, as StepInfo.File
+	Line   int    `json:"line,omitempty"`   // 1-based, of the `if` in File
 	Result bool   `json:"result"`
 	Error  string `json:"error,omitempty"` // why it could not be evaluated
 	// Success, Failure and Cancelled are what the functions of these names gave.

@@ -88,7 +88,10 @@ type StepInfo struct {
 	Runtime string `json:"runtime,omitempty"`
 	Engine  string `json:"engine,omitempty"`
 	Model   string `json:"model,omitempty"`
-	Line    int    `json:"line,omitempty"` // 1-based, in the workflow file
+	// File is the one the step stands in, as RunInfo.File: the run's workflow, one
+	// that it calls, or an action. Line is 1-based in it.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
 	// Number is the step's place in its job, 1-based; "2.1" is the first step of
 	// the action that step 2 uses.
 	Number string `json:"number,omitempty"`

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -252,7 +253,9 @@ func (f *Fold) describe(s *StepState, e event.Event) {
 	if e.StepInfo == nil {
 		return
 	}
+	file := s.Info.File // older records do not name it
 	s.Info = *e.StepInfo
+	s.Info.File = cmp.Or(s.Info.File, file)
 	steps := f.jobOf(s.Job).Steps
 	i := len(steps) - 1
 	for steps[i] != s {
@@ -330,7 +333,7 @@ func (f *Fold) stepOf(e event.Event) *StepState {
 	if f.steps == nil {
 		f.steps = map[stepKey]*StepState{}
 	}
-	s := &StepState{Job: e.Job, ID: e.Step, Name: e.Name}
+	s := &StepState{Job: e.Job, ID: e.Step, Name: e.Name, Info: event.StepInfo{File: f.state.Info.File}}
 	if s.Name == "" {
 		s.Name = e.Step
 	}

@@ -190,7 +190,7 @@ func result(s journal.Status, o *event.Outcome) string {
 	return text
 }
 
-// place is file:line of something in the workflow file.
+// place is file:line of something in a file of the project.
 func place(file string, line int) string {
 	switch {
 	case file == "":

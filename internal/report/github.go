@@ -167,7 +167,7 @@ func (g *GitHub) stepFinished(e event.Event) {
 		level = "warning"
 	}
 	g.note(event.Note{Level: level, Title: e.Job + "/" + e.Step + ": " + result(st.Status, e.Outcome),
-		Message: orElse(e.Outcome.Message, "the step failed"), Hint: e.Outcome.Hint, File: g.fold.Info().File, Line: st.Info.Line})
+		Message: orElse(e.Outcome.Message, "the step failed"), Hint: e.Outcome.Hint, File: st.Info.File, Line: st.Info.Line})
 }
 
 func (g *GitHub) jobFinished(e event.Event) {

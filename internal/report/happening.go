@@ -131,12 +131,12 @@ func (t *Terminal) stepFinished(v *stepView, e event.Event) {
 	case o.Outcome == "failure":
 		at := ""
 		if st.Info.Line > 0 {
-			at = "  " + t.p.with(dim, place(t.fold.Info().File, st.Info.Line))
+			at = "  " + t.p.with(dim, place(st.Info.File, st.Info.Line))
 		}
 		t.say(v, t.p.with(sgr, fmt.Sprintf("✗ %s: %s, after %s", name, result(st.Status, &o), milliseconds(o.DurationMS)))+at)
 		t.sayDetail(v, o)
 		if st.Status == journal.Failure && len(t.fails) < failsMax {
-			t.fails = append(t.fails, failed{v, st.Info.Line, o})
+			t.fails = append(t.fails, failed{v, st.Info, o})
 		}
 	default:
 		text := t.p.with(sgr, fmt.Sprintf("%s %s", sign, name))

@@ -52,7 +52,7 @@ func mdFailures(b *strings.Builder, s journal.RunState) {
 		}
 		fmt.Fprintf(b, "%s- **%s**", title, mdText(jobName(st)+" / "+stepName(st)))
 		title = ""
-		if at := place(s.Info.File, st.Info.Line); at != "" {
+		if at := place(st.Info.File, st.Info.Line); at != "" {
 			fmt.Fprintf(b, " (`%s`)", mdCode(at))
 		}
 		fmt.Fprintf(b, ": %s", mdText(result(st.Status, o)))

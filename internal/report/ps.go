@@ -112,7 +112,7 @@ func showStep(b *strings.Builder, s journal.RunState, st *journal.StepState, p p
 	if failed {
 		b.WriteString(p.with(sgr, ": "+result(st.Status, o)))
 	}
-	if at := place(s.Info.File, st.Info.Line); at != "" {
+	if at := place(st.Info.File, st.Info.Line); at != "" {
 		b.WriteString("  " + p.with(dim, at))
 	}
 	b.WriteString("\n")

@@ -109,7 +109,7 @@ func script() []event.Event {
 	end("build (1.26, linux)", "compile", event.Outcome{Outcome: "success", DurationMS: 250})
 	begin("build (1.26, linux)", "lint", "Lint", event.StepInfo{Kind: "run", Line: 15})
 	end("build (1.26, linux)", "lint", event.Outcome{Outcome: "failure", Conclusion: "success", Cause: event.CauseExitCode, ExitCode: 2, DurationMS: 90})
-	begin("fix", "check", "Check | it", event.StepInfo{Kind: "run", Line: 34})
+	begin("fix", "check", "Check | it", event.StepInfo{Kind: "run", File: ".github/workflows/check.yml", Line: 34})
 	output("fix", "check", "stdout", "--- FAIL: TestX\nexpected 1\n")
 	end("fix", "check", event.Outcome{Outcome: "failure", Cause: event.CauseExitCode, ExitCode: 1, DurationMS: 3_200, Message: "the command ended with 1", Hint: "run it with -v"})
 	add(event.Event{Type: event.JobFinished, Job: "build (1.26, linux)", Outcome: &event.Outcome{Outcome: "success", Conclusion: "success", DurationMS: 400}})

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -63,7 +64,7 @@ type stepView struct {
 
 type failed struct {
 	view *stepView
-	line int
+	info event.StepInfo
 	o    event.Outcome
 }
 
@@ -296,12 +297,14 @@ func (t *Terminal) failures(s journal.RunState) {
 	if len(t.fails) == 0 {
 		return
 	}
-	slices.SortStableFunc(t.fails, func(a, b failed) int { return a.line - b.line })
+	slices.SortStableFunc(t.fails, func(a, b failed) int {
+		return cmp.Or(strings.Compare(a.info.File, b.info.File), a.info.Line-b.info.Line)
+	})
 	t.say(nil, "")
 	for _, f := range t.fails {
 		at := ""
-		if f.line > 0 {
-			at = "  " + t.p.with(dim, place(s.Info.File, f.line))
+		if f.info.Line > 0 {
+			at = "  " + t.p.with(dim, place(f.info.File, f.info.Line))
 		}
 		t.say(nil, t.p.with(red, "✗ "+label(f.view.job, f.view.step)+": "+result(journal.Failure, &f.o))+at)
 		t.sayDetail(nil, f.o)

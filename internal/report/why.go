@@ -11,7 +11,7 @@ import (
 
 // Why is a job or step of a run with how it was decided whether it runs.
 type Why struct {
-	File     string // the workflow's
+	File     string // the run's workflow
 	Job      *journal.JobState
 	Step     *journal.StepState // nil: the job itself
 	Decision journal.Decision
@@ -51,21 +51,22 @@ func (y Why) Explain(w io.Writer, color bool) error {
 }
 
 func (y Why) head(b *strings.Builder, p paint) {
-	name, status, outcome, line := y.Job.ID, y.Job.Status, y.Job.Outcome, 0
+	name, status, outcome, file, line := y.Job.ID, y.Job.Status, y.Job.Outcome, y.File, 0
 	sign, sgr := mark(status)
 	kind := "job "
 	if y.Job.Name != "" && y.Job.Name != name {
 		name += ": " + y.Job.Name
 	}
 	if y.Step != nil {
-		kind, name, status, outcome, line = "step ", y.Step.Job+"/"+y.Step.ID, y.Step.Status, y.Step.Outcome, y.Step.Info.Line
+		kind, name, status, outcome = "step ", y.Step.Job+"/"+y.Step.ID, y.Step.Status, y.Step.Outcome
+		file, line = y.Step.Info.File, y.Step.Info.Line
 		sign, sgr = stepMark(y.Step)
 	}
 	if info := y.Decision.Info; info != nil && info.Line > 0 {
-		line = info.Line
+		file, line = orElse(info.File, file), info.Line
 	}
 	b.WriteString(p.with(sgr, sign+" "+kind+oneLine(name, 200)+" "+became(status, outcome)))
-	if at := place(y.File, line); at != "" && line > 0 {
+	if at := place(file, line); at != "" && line > 0 {
 		b.WriteString("  " + p.with(dim, at))
 	}
 	b.WriteString("\n")

@@ -11,7 +11,7 @@ import (
 
 func TestWhy(t *testing.T) {
 	failed := &event.Outcome{Outcome: "failure", Conclusion: "failure", Cause: event.CauseExitCode, ExitCode: 1}
-	step := &journal.StepState{Job: "test (1.26)", ID: "push", Status: journal.Failure, Outcome: failed, Info: event.StepInfo{Line: 9}}
+	step := &journal.StepState{Job: "test (1.26)", ID: "push", Status: journal.Failure, Outcome: failed, Info: event.StepInfo{File: "called.yml", Line: 9}}
 	part := func(source, value string, parts ...*event.ConditionPart) *event.ConditionPart {
 		return &event.ConditionPart{Source: source, Value: value, Truthy: value == "true", Parts: parts}
 	}
@@ -31,7 +31,7 @@ func TestWhy(t *testing.T) {
 		}}},
 		{"a value that is no boolean, and too many parts", Why{File: "ci.yml", Job: &journal.JobState{ID: "test"}, Decision: journal.Decision{
 			Decided: true,
-			Info: &event.ConditionInfo{Source: "a || b", Line: 3, Result: true, Success: true,
+			Info: &event.ConditionInfo{Source: "a || b", File: "called.yml", Line: 3, Result: true, Success: true,
 				Tree:  &event.ConditionPart{Source: "a || b", Value: "'no'", Truthy: true, More: 7, Parts: []*event.ConditionPart{part("a", "''")}},
 				Needs: []event.NeedResult{{Job: "build", Result: "success", Direct: true}, {Job: "fetch", Result: "skipped"}}},
 		}}},

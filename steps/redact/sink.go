@@ -103,7 +103,7 @@ func (s *sink) masked(e event.Event) event.Event {
 		r.Args = maskedList(m, r.Args)
 	})
 	e.StepInfo = masked(e.StepInfo, func(i *event.StepInfo) {
-		i.Runtime, i.Engine, i.Model = m.String(i.Runtime), m.String(i.Engine), m.String(i.Model)
+		i.Runtime, i.Engine, i.Model, i.File = m.String(i.Runtime), m.String(i.Engine), m.String(i.Model), m.String(i.File)
 	})
 	e.Box = masked(e.Box, func(b *event.BoxInfo) { b.Image = m.String(b.Image) })
 	e.Message = masked(e.Message, func(msg *event.Message) {
@@ -123,7 +123,7 @@ func (s *sink) masked(e event.Event) event.Event {
 		n.Message, n.Title, n.File, n.Hint = m.String(n.Message), m.String(n.Title), m.String(n.File), m.String(n.Hint)
 	})
 	e.Condition = masked(e.Condition, func(c *event.ConditionInfo) {
-		c.Source, c.Error, c.Tree = m.String(c.Source), m.String(c.Error), maskedPart(m, c.Tree)
+		c.Source, c.File, c.Error, c.Tree = m.String(c.Source), m.String(c.File), m.String(c.Error), maskedPart(m, c.Tree)
 	})
 	e.Outcome = masked(e.Outcome, func(o *event.Outcome) {
 		o.Message, o.Hint, o.SessionID = m.String(o.Message), m.String(o.Hint), m.String(o.SessionID)

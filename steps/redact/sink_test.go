@@ -48,7 +48,7 @@ func TestSinkMasksEveryString(t *testing.T) {
 	e := event.Event{
 		Type: event.Agent, Job: "job", Step: "step", Name: text, Text: text,
 		Run:      &event.RunInfo{ID: "id", Workflow: text, Event: text, Args: []string{"a", text}},
-		StepInfo: &event.StepInfo{Kind: "run", Runtime: text, Engine: text, Model: text},
+		StepInfo: &event.StepInfo{Kind: "run", Runtime: text, Engine: text, Model: text, File: text},
 		Box:      &event.BoxInfo{Backend: "docker", Image: text},
 		Message:  &event.Message{Kind: event.MessageToolCall, Text: text, Tool: text, Input: quoted, Model: text},
 		Exchange: &event.ModelCall{Path: text, Model: text, Reason: text, StopReason: text},
@@ -66,8 +66,8 @@ func TestSinkMasksEveryString(t *testing.T) {
 	if strings.Contains(string(data), "et-value") {
 		t.Errorf("a secret came through: %s", data)
 	}
-	if n := strings.Count(string(data), `<***>`) + strings.Count(string(data), `\u003c***\u003e`); n != 31 {
-		t.Errorf("%d masks, want 31: %s", n, data)
+	if n := strings.Count(string(data), `<***>`) + strings.Count(string(data), `\u003c***\u003e`); n != 32 {
+		t.Errorf("%d masks, want 32: %s", n, data)
 	}
 	if after := fmt.Sprintf("%+v %+v %+v", e.Run, e.Message, e.Outcome); before != after {
 		t.Error("the event that was given has been changed")
