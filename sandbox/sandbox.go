@@ -43,8 +43,8 @@ type Box interface {
 	//
 	// When ctx is done the process and everything it started is stopped by
 	// Process.Stop, then killed, and Exec returns the Exit with Stopped set
-	// and a nil error. An error means the box itself failed: it is always an
-	// *Error, and the box can not be used again.
+	// and a nil error. An error is always an *Error. But for KindExec it means
+	// that the box itself failed, and can not be used again.
 	Exec(ctx context.Context, p Process) (Exit, error)
 	// Info says where things are in the box. It is constant.
 	Info() Info
@@ -300,6 +300,7 @@ const (
 	KindBox    Kind = "box"    // the box died or broke the protocol
 	KindOOM    Kind = "oom"    // the box died for memory
 	KindExec   Kind = "exec"   // the program could not be started
+	KindFiles  Kind = "files"  // a file of Process.Files could not be written
 	KindAccess Kind = "access" // the box's user can not use a mount
 	KindStart  Kind = "start"  // the engine refused to start it
 )

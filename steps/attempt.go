@@ -24,6 +24,8 @@ type attemptEnd struct {
 	err     error // points at the workflow file where it can
 }
 
+const roomHint = "a file system in memory gets its size from docker.tmpfs, /tmp at most half of docker.memory; another is the disk of this machine (herd-runner doctor)"
+
 // blameLimit makes a limit of the box the cause of a failure that has none of
 // its own, where one was reached.
 func (e *attemptEnd) blameLimit() {
@@ -35,8 +37,7 @@ func (e *attemptEnd) blameLimit() {
 		e.cause, e.hint = event.CauseResourceLimit, "raise docker.pids-limit, or let it start fewer processes at a time"
 		e.message += ": the box was at its limit of processes"
 	case len(e.exit.Full) > 0:
-		e.cause = event.CauseResourceLimit
-		e.hint = "a file system in memory gets its size from docker.tmpfs, /tmp at most half of docker.memory; another is the disk of this machine (herd-runner doctor)"
+		e.cause, e.hint = event.CauseResourceLimit, roomHint
 		e.message += ": no room was left in " + strings.Join(e.exit.Full, ", ")
 	}
 }

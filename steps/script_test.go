@@ -227,3 +227,35 @@ jobs:
 		t.Errorf("got %q, want %q\n%s", got, want, e.notes())
 	}
 }
+
+// A script that can not be written is the machine's failure, not that of a
+// program that is not there. The steps after it get another box.
+func TestScriptThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	e := prepareProject(t, `
+jobs:
+  a:
+    steps:
+      - {id: before, run: 'rm -r "$RUNNER_TEMP" && echo >"$RUNNER_TEMP"'}
+      - {id: s, run: echo}
+      - {id: after, if: always(), run: echo}
+      - {id: missing, if: always(), shell: "no-such-program {0}", run: echo}
+`, nil)
+	e.run()
+	want := map[string]string{"a": "failure", "a/before": "success", "a/s": "failure", "a/after": "success", "a/missing": "failure"}
+	if diff := cmp.Diff(want, e.results()); diff != "" {
+		t.Errorf("results (-want +got):\n%s\n%s", diff, e.notes())
+	}
+	said := map[string]event.Outcome{}
+	for _, ev := range e.events.events {
+		if ev.Type == event.StepFinished {
+			said[ev.Step] = *ev.Outcome
+		}
+	}
+	if o := said["s"]; o.Cause != event.CauseInfrastructure || !strings.Contains(o.Message, "write file") || !strings.Contains(o.Hint, "is there room") {
+		t.Errorf("no room for the script: %+v", o)
+	}
+	if o := said["missing"]; o.Cause != event.CauseExitCode || o.ExitCode != 127 || !strings.Contains(o.Hint, "in the box's image") {
+		t.Errorf("no such program: %+v", o)
+	}
+}

@@ -234,8 +234,11 @@ func boxFailed(err error) attemptEnd {
 	var failed *sandbox.Error
 	if errors.As(err, &failed) {
 		end.hint = failed.Advice
-		if failed.Kind == sandbox.KindOOM {
+		switch failed.Kind {
+		case sandbox.KindOOM:
 			end.cause = event.CauseOOM
+		case sandbox.KindFiles:
+			end.hint = "is there room for it, and may it be written there? " + roomHint
 		}
 	}
 	return end

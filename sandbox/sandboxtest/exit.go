@@ -84,12 +84,11 @@ var exitTests = []test{
 	{"what can not start is an exec error", func(t *testing.T, s Subject) {
 		box, _ := start(t, s)
 		for name, change := range map[string]func(*sandbox.Process){
-			"no such program":     func(p *sandbox.Process) { p.Argv = []string{"herd-no-such-program"} },
-			"no such path":        func(p *sandbox.Process) { p.Argv = []string{"/no/such/path"} },
-			"no such directory":   func(p *sandbox.Process) { p.Dir = "/no/such/directory" },
-			"no argv":             func(p *sandbox.Process) { p.Argv = nil },
-			"arguments too long":  func(p *sandbox.Process) { p.Argv = append(p.Argv, strings.Repeat("x", 1<<20)) },
-			"file can not be put": func(p *sandbox.Process) { p.Files = []sandbox.File{{Path: "/proc/no/such"}} },
+			"no such program":    func(p *sandbox.Process) { p.Argv = []string{"herd-no-such-program"} },
+			"no such path":       func(p *sandbox.Process) { p.Argv = []string{"/no/such/path"} },
+			"no such directory":  func(p *sandbox.Process) { p.Dir = "/no/such/directory" },
+			"no argv":            func(p *sandbox.Process) { p.Argv = nil },
+			"arguments too long": func(p *sandbox.Process) { p.Argv = append(p.Argv, strings.Repeat("x", 1<<20)) },
 		} {
 			_, err := execCtx(t.Context(), box, "true", change)
 			var serr *sandbox.Error

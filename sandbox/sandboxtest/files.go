@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -45,6 +46,14 @@ var fileTests = []test{
 			if r.out != want {
 				t.Errorf("%q is there, want %q; stderr %q", r.out, want, r.err)
 			}
+		}
+	}},
+	{"what can not be written is a files error", func(t *testing.T, s Subject) {
+		box, _ := start(t, s)
+		_, err := execCtx(t.Context(), box, "true", func(p *sandbox.Process) { p.Files = []sandbox.File{{Path: "/proc/no/such"}} })
+		var serr *sandbox.Error
+		if !errors.As(err, &serr) || serr.Kind != sandbox.KindFiles || !strings.Contains(err.Error(), "/proc/no") {
+			t.Errorf("got %v, want an error of kind files that names it", err)
 		}
 	}},
 	{"files replace what is there", func(t *testing.T, s Subject) {

@@ -43,7 +43,7 @@ func (g *Group) Run(ctx context.Context, p sandbox.Process, dir string) (sandbox
 		p.Dir = dir
 	}
 	if err := WriteFiles(p.Files); err != nil {
-		return sandbox.Exit{}, fail(sandbox.KindExec, "write file", err)
+		return sandbox.Exit{}, fail(sandbox.KindFiles, "write file", err)
 	}
 	if len(p.Follow) > 0 && p.Followed != nil {
 		followed := follow.New(p.Follow, p.Followed)

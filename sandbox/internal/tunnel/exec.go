@@ -228,7 +228,7 @@ func (c *Client) failed(b []byte) error {
 	}
 	kind := sandbox.KindBox
 	switch k := sandbox.Kind(f.Kind); k {
-	case sandbox.KindExec, sandbox.KindConfig:
+	case sandbox.KindExec, sandbox.KindFiles, sandbox.KindConfig:
 		kind = k
 	}
 	return fail(kind, fmt.Sprintf("%.50s", f.Op), errors.New(printable(f.Message, 2000)))
