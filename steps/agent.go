@@ -274,10 +274,10 @@ func (s *stepRun) agentEnv(info sandbox.Info, runtime map[string]string) []strin
 	}
 	env := s.processEnv(info, own)
 	if info.Home != "" {
-		env["HOME"] = info.Home
+		env.over["HOME"] = info.Home
 	}
-	maps.Copy(env, runtime)
-	return environ(env)
+	maps.Copy(env.over, runtime)
+	return env.list()
 }
 
 // secretError refuses a secret on its way to an agent.

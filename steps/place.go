@@ -328,13 +328,10 @@ func (r *run) inPlace(ctx context.Context, l *legState, p *place, argv []string,
 	}
 	defer r.closeBox(ctx, box)
 	info := box.Info()
-	env := map[string]string{"HOME": info.Home, "PATH": sandbox.DefaultPath}
-	for k, v := range info.Env {
-		env[k] = v
-	}
+	env := environment{over: overlaid(map[string]string{"HOME": info.Home, "PATH": sandbox.DefaultPath}, info.Env)}
 	stderr := &tail{limit: 4 << 10, next: func([]byte) {}}
 	exit, err := box.Exec(ctx, sandbox.Process{
-		Argv: argv, Env: environ(env), Dir: path.Clean(info.Workdir), Stdout: stdout, Stderr: stderr, Kill: r.Kill,
+		Argv: argv, Env: env.list(), Dir: path.Clean(info.Workdir), Stdout: stdout, Stderr: stderr, Kill: r.Kill,
 	})
 	switch {
 	case err != nil:

@@ -147,16 +147,16 @@ func (s *stepRun) output(stream string) *command.Scanner {
 func (s *stepRun) scriptEnv(info sandbox.Info, files commandFiles) []string {
 	env := s.processEnv(info, overlaid(s.sc.view.env, s.sc.stepEnv))
 	if info.Home != "" {
-		env["HOME"] = info.Home
+		env.over["HOME"] = info.Home
 	}
-	files.env(env)
+	files.env(env.over)
 	if s.Event != nil {
-		env["GITHUB_EVENT_PATH"] = eventPath(info)
+		env.over["GITHUB_EVENT_PATH"] = eventPath(info)
 	}
 	if added := s.sc.view.path; len(added) > 0 {
-		env["PATH"] = strings.Join(append(slices.Clone(added), env["PATH"]), ":")
+		env.over["PATH"] = strings.Join(append(slices.Clone(added), env.get("PATH")), ":")
 	}
-	return environ(env)
+	return env.list()
 }
 
 const (
