@@ -81,7 +81,7 @@ func lay(from io.Reader, name string) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".guest-*")
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // removeOld finds what a killed runner leaves
 	if err != nil {
 		return err
 	}
