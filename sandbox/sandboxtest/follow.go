@@ -15,11 +15,12 @@ var followTests = []test{
 	{"followed files are read while the process runs", func(t *testing.T, s Subject) {
 		box, spec := start(t, s)
 		got := newTold()
-		ctx, next := t.Context(), path.Join(spec.Temp, "next")
+		ctx, next, touched := t.Context(), path.Join(spec.Temp, "next"), make(chan struct{})
 		// The process goes on only when what it wrote has been read.
 		got.when("one\n", func() {
-			if r := sh(t, box, "touch "+next); r.Code != 0 {
-				t.Errorf("touch: %q", r.err)
+			defer close(touched)
+			if r, err := execCtx(ctx, box, "touch "+next); err != nil || r.Code != 0 {
+				t.Errorf("touch: %q, %v", r.err, err)
 			}
 		})
 		r := sh(t, box, `mkdir -p $0/late/dir; printf on >$0/late/dir/a.log; echo e >>$0/late/dir/a.log
@@ -31,6 +32,7 @@ var followTests = []test{
 		if r.Code != 0 || ctx.Err() != nil {
 			t.Fatalf("exit code %d, stderr %q", r.Code, r.err)
 		}
+		<-touched // what waited for the file may end before it does
 		if want := "one\ntwo\nend"; got.text(0) != want {
 			t.Errorf("followed %q, want %q", got.text(0), want)
 		}
