@@ -269,7 +269,7 @@ jobs:
 			for _, leg := range []string{"a", "c"} {
 				log := m.git(t, "log", "--format=%s", "main.."+r.branch(t, "fix ("+leg+")"))
 				if !strings.Contains(log, "fix "+leg+"\n") || !strings.Contains(log, "Work of fix ("+leg+")\n") {
-					t.Errorf("the branch of %s has %q", leg, log)
+					t.Errorf("the branch of %s has %q\n%s", leg, log, notices)
 				}
 			}
 			m.wantNothingFar(t)

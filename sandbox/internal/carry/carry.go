@@ -85,7 +85,7 @@ type Changes struct {
 	changed []string // parents first
 	gone    []string // deepest first
 	skipped []skipped
-	racy    int64 // what was changed later than this, in nanoseconds, is not to be relied on
+	fresh   []string // of changed, those whose stamp may not tell the next change
 	bytes   int64
 	limits  Limits
 }
@@ -94,9 +94,11 @@ type Changes struct {
 type skipped struct{ name, why string }
 
 // Look compares the tree at `at` of root with what is known of it. The root must
-// stay open until the changes are sent.
+// stay open until the changes are sent. It takes a tick longer where something was
+// changed in the last one: sent a second time that could undo what a process does
+// to it on the other side.
 func Look(root *os.Root, at string, known Stamps, l Limits) (*Changes, error) {
-	c := &Changes{root: root, at: at, known: known, now: Stamps{}, limits: l, racy: time.Now().Add(-tick).UnixNano()}
+	c := &Changes{root: root, at: at, known: known, now: Stamps{}, limits: l}
 	st, err := root.Lstat(at)
 	if err != nil {
 		return nil, err
@@ -126,8 +128,29 @@ func Look(root *os.Root, at string, known Stamps, l Limits) (*Changes, error) {
 	}
 	slices.Sort(c.gone)
 	slices.Reverse(c.gone)
+	if len(c.fresh) > 0 {
+		<-time.After(tick)
+		c.lookAgain()
+	}
 	return c, nil
 }
+
+// lookAgain takes the stamps of fresh files once more; those that are still being
+// changed are sent again the next time.
+func (c *Changes) lookAgain() {
+	for _, name := range c.fresh {
+		stamp := c.now[name]
+		if st, err := c.root.Lstat(path.Join(c.at, name)); err == nil && st.Mode().Type() == stamp.Mode.Type() {
+			stamp = stampOf(st)
+		}
+		if isFresh(stamp) {
+			stamp.Ctime = 0
+		}
+		c.now[name] = stamp
+	}
+}
+
+func isFresh(s Stamp) bool { return s.Ctime > time.Now().Add(-tick).UnixNano() }
 
 func (c *Changes) walk(dir *os.Root, name string, depth int) error {
 	if depth > maxDepth {
@@ -198,14 +221,13 @@ func (c *Changes) see(name string, st fs.FileInfo) error {
 	if was && old == stamp {
 		return nil
 	}
-	if stamp.Ctime > c.racy {
-		stamp.Ctime = 0 // it is sent once more
-		c.now[name] = stamp
-	}
 	switch {
 	case carried(stamp.Mode):
 		if name != "." || !was || !stamp.Mode.IsDir() { // how the tree itself may be used is each side's own
 			c.changed = append(c.changed, name)
+		}
+		if isFresh(stamp) {
+			c.fresh = append(c.fresh, name)
 		}
 	default:
 		c.now[name] = Stamp{Mode: stamp.Mode} // told once

@@ -9,7 +9,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,7 +43,6 @@ func newSide(t *testing.T, files map[string]string) *side {
 
 func (s *side) path(name string) string { return filepath.Join(s.dir, name) }
 
-// write makes a file that was changed long ago, but for its ctime.
 func (s *side) write(name, content string) {
 	s.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(s.path(name)), 0o755); err != nil {
@@ -104,9 +105,6 @@ func (s *side) holds() map[string]string {
 	return m
 }
 
-// settle waits until what was written counts as known.
-func settle() { time.Sleep(2 * tick) }
-
 func TestBothSidesBecomeTheSame(t *testing.T) {
 	a := newSide(t, map[string]string{"a": "one", "d/b": "two", "d/e/c": "three", "gone/x": "", "new\nline": "n", "-rf/-x": "dash", "bad\xff": "b"})
 	b := newSide(t, nil)
@@ -119,7 +117,6 @@ func TestBothSidesBecomeTheSame(t *testing.T) {
 			_ = os.Chmod(s.path("d/e"), 0o700)
 		}
 	})
-	settle()
 	same := func(when string) {
 		t.Helper()
 		if diff := cmp.Diff(a.holds(), b.holds()); diff != "" {
@@ -145,7 +142,6 @@ func TestBothSidesBecomeTheSame(t *testing.T) {
 	b.do(os.Chmod(b.path("d/e"), 0o700))
 	b.write("d/e/c", "thr")
 	b.do(os.Chmod(b.path("d/e"), 0o500))
-	settle()
 	sent, _ := b.send(a)
 	if diff := cmp.Diff([]string{"-gone/x", "-gone", "d/b", "d/e/c", "in", "in/now", "in/now/a", "in/now/a/directory"}, sent); diff != "" {
 		t.Errorf("b sent (-want +got):\n%s", diff)
@@ -156,22 +152,61 @@ func TestBothSidesBecomeTheSame(t *testing.T) {
 	}
 }
 
-// What was changed a moment ago may be changed again within the same tick.
-func TestFreshFilesAreSentOnceMore(t *testing.T) {
+// A file that was changed a moment ago is sent once: what is done to it on the other
+// side then, while somebody else's box starts, stays.
+func TestFreshFilesAreSentOnce(t *testing.T) {
 	a, b := newSide(t, map[string]string{"a": "one"}), newSide(t, nil)
-	a.send(b)
-	settle()
-	if sent, _ := a.send(b); !cmp.Equal(sent, []string{"a"}) {
+	if sent, _ := a.send(b); !cmp.Equal(sent, []string{".", "a"}) {
 		t.Errorf("sent %q", sent)
 	}
+	b.write("a", "two")
 	if sent, _ := a.send(b); len(sent) > 0 {
-		t.Errorf("sent %q", sent)
+		t.Errorf("then sent %q", sent)
+	}
+	if sent, _ := b.send(a); !cmp.Equal(sent, []string{"a"}) {
+		t.Errorf("back came %q", sent)
+	}
+}
+
+// While a file is replaced who reads it finds the old one or the new one, whole.
+func TestFilesAreReplacedInOneStep(t *testing.T) {
+	contents := []string{strings.Repeat("one", 10_000), strings.Repeat("two", 10_000)}
+	stream := func(content string) []byte {
+		var b bytes.Buffer
+		a := newSide(t, map[string]string{"a": content})
+		c, err := Look(a.root, "a", nil, Default)
+		a.do(err)
+		a.do(c.Send(&b))
+		return b.Bytes()
+	}
+	streams := [][]byte{stream(contents[0]), stream(contents[1])}
+	b := newSide(t, map[string]string{"a": contents[0]})
+	var over atomic.Bool
+	received := make(chan error, 1)
+	go func() {
+		defer over.Store(true)
+		for i := range 300 {
+			if _, err := Receive(bytes.NewReader(streams[i%2]), b.root, "a", b.known, Default); err != nil {
+				received <- err
+				return
+			}
+		}
+		received <- nil
+	}()
+	for !over.Load() {
+		if got, err := os.ReadFile(b.path("a")); err != nil || !slices.Contains(contents, string(got)) {
+			t.Errorf("%d bytes, %v", len(got), err)
+			break
+		}
+	}
+	b.do(<-received)
+	if left, err := os.ReadDir(b.dir); err != nil || len(left) != 1 {
+		t.Errorf("there are %v, %v", left, err)
 	}
 }
 
 func TestOtherKindsAreTold(t *testing.T) {
 	a, b := newSide(t, map[string]string{"was": "file"}), newSide(t, nil)
-	settle()
 	a.send(b)
 	a.do(os.Remove(a.path("was")))
 	for _, name := range []string{"was", "pipe"} {
@@ -191,7 +226,6 @@ func TestASingleFile(t *testing.T) {
 	known, there := Stamps{}, Stamps{}
 	for _, content := range []string{"one", "three"} {
 		a.write("file", content)
-		settle()
 		c, err := Look(a.root, "file", known, Default)
 		a.do(err)
 		var buf bytes.Buffer

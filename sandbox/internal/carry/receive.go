@@ -2,6 +2,7 @@ package carry
 
 import (
 	"archive/tar"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -268,41 +269,70 @@ func (x *receiver) tree(h *tar.Header, content io.Reader) error {
 
 func perm(h *tar.Header) fs.FileMode { return fs.FileMode(h.Mode) & fs.ModePerm }
 
-// make makes one entry in the place of what has its name.
+// make makes one entry in the place of what has its name. Processes use the tree
+// meanwhile: a file or link takes the place of another in one step.
 func (x *receiver) make(dir *os.Root, base, name string, h *tar.Header, content io.Reader) error {
-	st, err := dir.Lstat(base)
-	if err == nil && st.IsDir() && h.Typeflag == tar.TypeDir {
-		return x.setMode(dir, base, name, perm(h))
+	if h.Typeflag == tar.TypeDir {
+		return x.directory(dir, base, name, perm(h))
+	}
+	temp := tempPrefix + rand.Text()
+	err := x.apart(dir, temp, h, content)
+	if err == nil {
+		err = x.clear(dir, base, name, fs.FileInfo.IsDir)
 	}
 	if err == nil {
-		x.leave(name)
-		if st.IsDir() {
-			err = dir.RemoveAll(base)
-		} else {
-			err = dir.Remove(base)
-		}
+		err = dir.Rename(temp, base)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err != nil {
+		_ = dir.Remove(temp)
 	}
+	return err
+}
+
+// tempPrefix begins the names of files until they are whole.
+const tempPrefix = ".herd-carry-"
+
+// apart makes a file or link under a name that nothing has.
+func (x *receiver) apart(dir *os.Root, temp string, h *tar.Header, content io.Reader) error {
 	switch h.Typeflag {
-	case tar.TypeDir:
-		if err := dir.Mkdir(base, 0o700); err != nil {
+	case tar.TypeReg:
+		return x.file(dir, temp, h, content)
+	case tar.TypeSymlink:
+		if err := dir.Symlink(h.Linkname, temp); err != nil {
 			return err
 		}
+		return x.give(dir, temp)
+	}
+	return fmt.Errorf("entry of type %q", h.Typeflag)
+}
+
+func (x *receiver) directory(dir *os.Root, base, name string, mode fs.FileMode) error {
+	notDir := func(st fs.FileInfo) bool { return !st.IsDir() }
+	if err := x.clear(dir, base, name, notDir); err != nil {
+		return err
+	}
+	switch err := dir.Mkdir(base, 0o700); {
+	case err == nil:
 		if err := x.give(dir, base); err != nil {
 			return err
 		}
-		return x.setMode(dir, base, name, perm(h))
-	case tar.TypeReg:
-		return x.file(dir, base, h, content)
-	case tar.TypeSymlink:
-		if err := dir.Symlink(h.Linkname, base); err != nil {
-			return err
-		}
-		return x.give(dir, base)
+	case !errors.Is(err, fs.ErrExist):
+		return err
 	}
-	return fmt.Errorf("entry of type %q", h.Typeflag)
+	return x.setMode(dir, base, name, mode)
+}
+
+// clear removes what has a name, where it is in the way.
+func (x *receiver) clear(dir *os.Root, base, name string, inTheWay func(fs.FileInfo) bool) error {
+	st, err := dir.Lstat(base)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !inTheWay(st) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	x.leave(name)
+	return dir.RemoveAll(base)
 }
 
 func (x *receiver) give(dir *os.Root, base string) error {
