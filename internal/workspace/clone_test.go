@@ -304,6 +304,11 @@ func TestCommitsThatAreRefused(t *testing.T) {
 		{"hooks of another spelling", "git", func(t *testing.T, dir string) {
 			commitTree(t, dir, "40000 .GiT", "100755 hooks")
 		}},
+		{"no HEAD", "git bundle: ", func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(strings.TrimSpace(git(t, dir, "rev-parse", "--absolute-git-dir")), "HEAD")); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		{"twins", "some file systems take it for", func(t *testing.T, dir string) {
 			tree(t, dir, map[string]string{"A.txt": "twin\n"})
 			git(t, dir, "add", "-A")

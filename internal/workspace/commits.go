@@ -85,7 +85,7 @@ func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(form
 // commits gives the last commit that was made in the clone, once it is in the
 // store and has been checked; the start where there is none.
 func (c *Clone) commits(ctx context.Context, bundle BundleCommand) (string, error) {
-	if head := c.head(); head == c.start || head == "" {
+	if c.head() == c.start {
 		return c.start, nil
 	}
 	file := filepath.Join(c.store.dir, "scratch", c.slug+".bundle")
