@@ -226,10 +226,15 @@ func TestWorkspaceThatCannotBeWritten(t *testing.T) {
 	dir := newProject(t, map[string]string{"a.txt": "a\n"})
 	chownTree(t, dir, 0)
 	openTo(t, dir, m.state)
-	r := m.call(t, "run", "-C", dir, "--json", writeFlow(t, dir, "on: workflow_dispatch\njobs: {a: {steps: [{run: touch ran.txt}]}}\n"))
-	r.wantCode(t, 3)
-	if !strings.Contains(r.stderr, dir) || strings.Count(r.stderr, "\n") > oneScreen {
-		t.Errorf("the error:\n%s", r.stderr)
+	for _, docker := range []string{"{}", "false"} {
+		file := writeFlow(t, dir, "on: workflow_dispatch\njobs: {a: {steps: [{run: touch ran.txt, docker: "+docker+"}]}}\n")
+		for _, flag := range []string{"--json", "--dry-run"} {
+			r := m.call(t, "run", "-C", dir, flag, "--allow", "host", file)
+			r.wantCode(t, 3)
+			if !strings.Contains(r.stderr, dir) || strings.Count(r.stderr, "\n") > oneScreen {
+				t.Errorf("the error with %s:\n%s", flag, r.stderr)
+			}
+		}
 	}
 	m.wantNothingLeft(t, dir)
 }

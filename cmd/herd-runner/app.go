@@ -25,7 +25,8 @@ type App struct {
 	Now     func() time.Time
 	Version string
 
-	sandbox string // as --sandbox says
+	output  *watchedOutput // Stdout within Main
+	sandbox string         // as --sandbox says
 }
 
 // Exit codes; when several apply the precedence is 130, 3, 1. A policy refusal
@@ -78,9 +79,18 @@ func (a *App) Main(args []string) int {
 		}
 	}
 	collectLater()
+	a.output = watchOutput(a.Stdout)
+	a.Stdout = a.output
 	root := a.root()
 	root.SetArgs(args)
 	err := root.Execute()
+	switch failed := a.output.failure(); {
+	case failed == nil:
+	case errors.Is(err, failed):
+		err = infra(err)
+	default:
+		err = a.incomplete(err, failed)
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -124,6 +134,9 @@ func (a *App) color(w io.Writer) bool {
 }
 
 func isTerminal(w io.Writer) bool {
+	if o, ok := w.(*watchedOutput); ok {
+		w = o.WriteCloser
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -10,29 +11,54 @@ import (
 	"syscall"
 )
 
-// watchedOutput notices when nobody reads the output any more.
+// watchedOutput is the standard output, and notices that it is not written.
 type watchedOutput struct {
-	w    io.Writer
-	lost chan struct{}
-	once sync.Once
+	io.WriteCloser
+	mu     sync.Mutex
+	lost   chan struct{} // closed when nobody reads any more
+	isLost bool
+	err    error // the first, of another kind
 }
 
-// watchOutput also keeps such a write from killing the process, which would
+func watchOutput(w io.WriteCloser) *watchedOutput {
+	return &watchedOutput{WriteCloser: w, lost: make(chan struct{})}
+}
+
+// outlive keeps a write that nobody reads from killing the process, which would
 // leave its boxes to the next start.
-func watchOutput(w io.Writer) *watchedOutput {
+func (o *watchedOutput) outlive() {
 	// Received and dropped: unlike an ignored signal this is not inherited by
 	// the steps on the host.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return &watchedOutput{w: w, lost: make(chan struct{})}
 }
 
 // Write is safe for concurrent use where the writer below is.
 func (o *watchedOutput) Write(p []byte) (int, error) {
-	n, err := o.w.Write(p)
-	if errors.Is(err, syscall.EPIPE) {
-		o.once.Do(func() { close(o.lost) })
+	n, err := o.WriteCloser.Write(p)
+	if err == nil {
+		return n, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case !errors.Is(err, syscall.EPIPE):
+		if o.err == nil {
+			o.err = fmt.Errorf("the output is not complete: %w", err)
+		}
+		err = o.err
+	case !o.isLost:
+		o.isLost = true
+		close(o.lost)
 	}
 	return n, err
+}
+
+// failure is why the output is not complete; nil where it is, or where who reads
+// it wanted no more.
+func (o *watchedOutput) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
 }
 
 // inRepository is the project's directory as seen from the repository that GitHub

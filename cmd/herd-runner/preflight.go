@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -184,16 +185,39 @@ func (c *stepCheck) agent(d workflow.Docker) (engine string) {
 		}
 		c.auth(d, rt, cfg)
 	}
-	if c.step.PromptFile != nil {
-		name, err := workflow.EvalString(c.step.PromptFile, c.envOf(c.step.PromptFile))
-		if err != nil {
-			return engine // depends on the run
-		}
-		if _, err := steps.ReadPromptFile(c.dir, name); err != nil {
-			c.add(c.step.PromptFile, err, "")
+	c.problems = append(c.problems, checkPromptFile(c.dir, c.step, c.envOf(c.step.PromptFile))...)
+	return engine
+}
+
+// checkPromptFiles tells which prompt files of a workflow, and of all it uses, can
+// not be read. Names that hold expressions are looked at before or in the run.
+func checkPromptFiles(dir string, w *workflow.Workflow) []workflow.Problem {
+	if full, err := filepath.Abs(dir); err == nil {
+		dir = full
+	}
+	var problems []workflow.Problem
+	for _, file := range withCalled(w) {
+		for _, job := range file.Jobs {
+			for _, step := range withInner(job.Steps) {
+				problems = append(problems, checkPromptFile(dir, step, constantEnv)...)
+			}
 		}
 	}
-	return engine
+	return problems
+}
+
+func checkPromptFile(dir string, step *workflow.Step, env expr.Env) []workflow.Problem {
+	if step.PromptFile == nil {
+		return nil
+	}
+	name, err := workflow.EvalString(step.PromptFile, env)
+	if err != nil {
+		return nil // depends on the run
+	}
+	if _, err := steps.ReadPromptFile(dir, name); err != nil {
+		return []workflow.Problem{problemAt(step, step.PromptFile, err, "")}
+	}
+	return nil
 }
 
 // needs notes whose API the step speaks. Of several the first may be one that

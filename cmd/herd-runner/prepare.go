@@ -74,6 +74,9 @@ func (a *App) prepare(ctx context.Context, src source, f runFlags) (*prepared, e
 	if err := errors.Join(canWrite("--summary-file", dir, f.summaryFile), canWrite("--result-file", dir, f.resultFile)); err != nil {
 		return nil, problem("%w", err)
 	}
+	if err := journal.CanCreate(dir); err != nil {
+		return nil, infra(err)
+	}
 	p := &prepared{flags: f, dir: dir, app: a, earlier: src.earlier, masker: redact.New(), backends: &backends{app: a}}
 	p.canIsolate = sync.OnceValue(func() error { return workspace.CanIsolate(dir) })
 	p.canPush = func(remote string) error { return workspace.CanPush(ctx, dir, remote) }

@@ -129,8 +129,8 @@ func (a *App) run(cmd *cobra.Command, from source, f runFlags) error {
 	if err := a.checkSandbox(); err != nil {
 		return err
 	}
-	if f.build && f.dryRun {
-		return problem("--build and --dry-run cannot stand together: a dry run starts nothing")
+	if f.dryRun && (f.build || f.json) {
+		return problem("--dry-run cannot stand with --build or --json: it starts nothing, and has no events")
 	}
 	ctx := cmd.Context()
 	p, err := a.prepare(ctx, from, f)
@@ -169,7 +169,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	}
 	defer func() {
 		if closeErr := record.Close(); closeErr != nil {
-			err = a.unrecorded(err, closeErr)
+			err = a.incomplete(err, closeErr)
 		}
 	}()
 	apart, err := p.apart(ctx)
@@ -184,10 +184,10 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	}
 
 	fold := &foldSink{}
-	screen := watchOutput(a.Stdout)
-	display := a.display(p, screen)
+	a.output.outlive()
+	display := a.display(p, a.Stdout)
 	sink := redact.Sink(p.masker, event.Tee{record, fold, display})
-	ctx, kill, stop := a.interruptible(ctx, sink, screen.lost)
+	ctx, kill, stop := a.interruptible(ctx, sink, a.output.lost)
 	defer stop()
 
 	p.backends.tell(func(msg string) {
@@ -453,9 +453,9 @@ func appendFile(name, text string) error {
 	return f.Close()
 }
 
-// unrecorded is how a run ends whose record is not complete: that is an error of
-// the machine, also where a step failed.
-func (a *App) unrecorded(ended, why error) error {
+// incomplete is how a verb ends whose output, or record of a run, is not complete:
+// that is an error of the machine, also where a step failed.
+func (a *App) incomplete(ended, why error) error {
 	var exit *exitError
 	switch {
 	case !errors.As(ended, &exit) || exit.err == nil && exit.code != exitCancelled:

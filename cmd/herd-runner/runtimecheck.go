@@ -42,10 +42,10 @@ func checkRuntimes(w *workflow.Workflow) ([]workflow.Problem, error) {
 	return problems, nil
 }
 
-// constantEval knows no context.
-func constantEval(v *workflow.Value) (expr.Value, error) {
-	return workflow.Evaluate(v, expr.Env{Context: func(string) (expr.Value, bool) { return nil, false }})
-}
+// constantEnv knows no context.
+var constantEnv = expr.Env{Context: func(string) (expr.Value, bool) { return nil, false }}
+
+func constantEval(v *workflow.Value) (expr.Value, error) { return workflow.Evaluate(v, constantEnv) }
 
 // withCalled is a workflow and all that it calls, each once.
 func withCalled(w *workflow.Workflow) []*workflow.Workflow {

@@ -33,7 +33,7 @@ func (a *App) validateCommand() *cobra.Command {
 				if err != nil {
 					return infra(err)
 				}
-				problems = append(problems, lacking...)
+				problems = append(append(problems, lacking...), checkPromptFiles(dir, w)...)
 				bad = bad || workflow.HasErrors(problems)
 				switch {
 				case format == "json":

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -58,6 +60,25 @@ func makeRunsDir(projectDir string) (string, error) {
 		return "", &NoRecordError{err}
 	}
 	return RunsDir(projectDir), nil
+}
+
+// CanCreate says why Create could not record a run in a project, as far as that
+// is seen without writing anything.
+func CanCreate(projectDir string) error {
+	for _, dir := range []string{RunsDir(projectDir), filepath.Join(projectDir, herdDir), projectDir} {
+		st, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && st.IsDir() {
+			err = unix.Access(dir, unix.W_OK|unix.X_OK)
+		}
+		if err != nil {
+			return &NoRecordError{fmt.Errorf("create the record of the run: write to %s: %w", dir, err)}
+		}
+		return nil
+	}
+	return nil
 }
 
 // NoRecordError is that a run can not be recorded in its project.
