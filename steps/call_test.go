@@ -2,6 +2,7 @@ package steps_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/herd-runner/herd-runner/internal/event"
+	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/steps"
 )
 
@@ -220,6 +222,16 @@ jobs:
 			"after": "success", "after/s": "success"}
 		if diff := cmp.Diff(want, e.results()); diff != "" {
 			t.Errorf("results (-want +got):\n%s\n%s", diff, e.notes())
+		}
+	})
+	t.Run("a group that can not be had", func(t *testing.T) {
+		t.Parallel()
+		e := prepareProject(t, "concurrency: g\njobs: {a: {steps: [{run: echo}]}}\n", nil)
+		e.options.AcquireGroup = func(context.Context, steps.GroupRequest) (steps.Group, error) {
+			return steps.Group{}, &sandbox.Error{Kind: sandbox.KindAccess, Op: "open", Err: errors.New("no place"), Advice: "make one"}
+		}
+		if out := e.run(); out.Cause != event.CauseInfrastructure || !strings.Contains(e.notes(), "make one") {
+			t.Errorf("run: %+v\n%s", out, e.notes())
 		}
 	})
 	t.Run("its caller's group", func(t *testing.T) {

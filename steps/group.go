@@ -67,7 +67,7 @@ func (r *run) enter(ctx context.Context) (leave func(), ok bool) {
 		r.cancelFor(refused.Message)
 	default:
 		r.refused, r.broken = resultFailure, true
-		r.tellRun("error", "concurrency: "+err.Error(), nil)
+		r.tellRun("error", "concurrency: "+err.Error(), err)
 	}
 	return func() {}, false
 }
@@ -80,7 +80,7 @@ func (r *run) begun() bool {
 	err := r.Begin()
 	if err != nil {
 		r.refused, r.broken = resultFailure, true
-		r.tellRun("error", err.Error(), nil)
+		r.tellRun("error", err.Error(), err)
 	}
 	return err == nil
 }
@@ -93,9 +93,18 @@ func plainMessage(err error) string {
 	return err.Error()
 }
 
+// hintOf is what err says to do next; empty where it says nothing.
+func hintOf(err error) string {
+	var hinted interface{ Hint() string }
+	if errors.As(err, &hinted) {
+		return hinted.Hint()
+	}
+	return ""
+}
+
 // tellRun tells the person about the run as a whole, at the place err points at.
 func (r *run) tellRun(level, message string, err error) {
-	note := event.Note{Level: level, Message: message}
+	note := event.Note{Level: level, Message: message, Hint: hintOf(err)}
 	if at := placeInFile(err); at != nil {
 		note.File, note.Line, note.Column, note.Hint = r.Plan.Workflow.File, at.Pos.Line, at.Pos.Column, at.Hint
 	}
@@ -170,7 +179,7 @@ func (r *run) startLeg(ctx context.Context, n *workflow.Node) {
 		l.expire(refused.Message)
 	default:
 		l.skip, l.infrastructure = resultFailure, true
-		r.note(n, "error", "job "+l.leg.ID+": concurrency: "+err.Error(), nil)
+		r.note(n, "error", "job "+l.leg.ID+": concurrency: "+err.Error(), err)
 	}
 }
 

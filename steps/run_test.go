@@ -190,7 +190,7 @@ func (e *execution) notes() string {
 	var b strings.Builder
 	for _, ev := range e.events.events {
 		if ev.Note != nil {
-			fmt.Fprintf(&b, "%s: %s\n", ev.Note.Level, ev.Note.Message)
+			fmt.Fprintf(&b, "%s: %s\n%s\n", ev.Note.Level, ev.Note.Message, ev.Note.Hint)
 		}
 		if ev.Type == event.StepFinished && ev.Outcome.Message != "" {
 			fmt.Fprintf(&b, "%s/%s: %s\n", ev.Job, ev.Step, ev.Outcome.Message)
