@@ -26,8 +26,8 @@ func shapes() []shape {
 		{"1", 1, false, 15},
 		{"10 wide", 10, false, 11},
 		{"100 wide", 100, false, 7},
-		{"1,000 wide", 1000, false, 3},
-		{"1,000 chain", 1000, true, 3},
+		{"1,000 wide", 1000, false, 5},
+		{"1,000 chain", 1000, true, 5},
 	}
 }
 
@@ -62,7 +62,7 @@ func hostSteps(ctx context.Context, b *bench) error {
 	for _, shell := range []string{"sh", "bash"} {
 		cells := []any{"limit: " + shell + " -c true"}
 		for _, s := range shapes() {
-			d, err := forkLimit(ctx, shell, s)
+			d, err := median(s.runs, forkLimit(ctx, shell, s))
 			if err != nil {
 				return err
 			}
@@ -109,21 +109,14 @@ func (r runner) row(ctx context.Context, b *bench, t *table) error {
 			cells = append(cells, "–")
 			continue
 		}
-		got, err := measure(ctx, s.runs, c)
+		got, limit, err := measureBeside(ctx, s.runs, c, forkLimit(ctx, r.shell, s))
 		if err != nil {
 			return err
 		}
 		peak = max(peak, got.peak)
 		cells = append(cells, ms(got.wall))
-		if s.n < 1000 {
-			continue
-		}
-		// Measured again beside each row: a machine is not as busy all the time.
-		limit, err := forkLimit(ctx, r.shell, s)
-		if err != nil {
-			return err
-		}
 		switch {
+		case s.n < 1000:
 		case s.chain && r.tool == "":
 			chain = b.against(got.wall, limit, 1.6)
 		case s.chain:
@@ -140,8 +133,8 @@ func (r runner) row(ctx context.Context, b *bench, t *table) error {
 
 // forkLimit starts the shells of a shape and does nothing else: one by one for a
 // chain, as many at a time as there are cores otherwise.
-func forkLimit(ctx context.Context, shell string, s shape) (time.Duration, error) {
-	return median(s.runs, func() (time.Duration, error) {
+func forkLimit(ctx context.Context, shell string, s shape) timed {
+	return func() (time.Duration, error) {
 		atOnce := runtime.NumCPU()
 		if s.chain {
 			atOnce = 1
@@ -153,7 +146,7 @@ func forkLimit(ctx context.Context, shell string, s shape) (time.Duration, error
 		}
 		err := p.Wait()
 		return time.Since(start), err
-	})
+	}
 }
 
 func prepareMake(b *bench, s shape) (command, error) {

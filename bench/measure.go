@@ -31,10 +31,20 @@ type command struct {
 	fresh func() error
 }
 
+// timed does something once and says how long that took.
+type timed func() (time.Duration, error)
+
 // measure runs c once to warm up, then n times.
 func measure(ctx context.Context, n int, c command) (sample, error) {
+	s, _, err := measureBeside(ctx, n, c, func() (time.Duration, error) { return 0, nil })
+	return s, err
+}
+
+// measureBeside measures c and a limit by turns: a machine is not as busy all the
+// time.
+func measureBeside(ctx context.Context, n int, c command, limit timed) (sample, time.Duration, error) {
 	var peak int64
-	wall, err := median(n, func() (time.Duration, error) {
+	got, err := medians(n, limit, func() (time.Duration, error) {
 		if c.fresh != nil {
 			if err := c.fresh(); err != nil {
 				return 0, err
@@ -44,7 +54,10 @@ func measure(ctx context.Context, n int, c command) (sample, error) {
 		peak = max(peak, rss)
 		return took, err
 	})
-	return sample{wall, peak}, err
+	if err != nil {
+		return sample{}, 0, err
+	}
+	return sample{got[1], peak}, got[0], nil
 }
 
 func (c command) once(ctx context.Context) (time.Duration, int64, error) {
@@ -71,20 +84,34 @@ func (c command) once(ctx context.Context) (time.Duration, int64, error) {
 }
 
 // median calls f once to warm up and n times to measure.
-func median(n int, f func() (time.Duration, error)) (time.Duration, error) {
-	if _, err := f(); err != nil {
+func median(n int, f timed) (time.Duration, error) {
+	got, err := medians(n, f)
+	if err != nil {
 		return 0, err
 	}
-	times := make([]time.Duration, n)
-	for i := range times {
-		took, err := f()
-		if err != nil {
-			return 0, err
+	return got[0], nil
+}
+
+// medians is median of several things that are done by turns.
+func medians(n int, list ...timed) ([]time.Duration, error) {
+	times := make([][]time.Duration, len(list))
+	for turn := range n + 1 {
+		for i, f := range list {
+			took, err := f()
+			if err != nil {
+				return nil, err
+			}
+			if turn > 0 {
+				times[i] = append(times[i], took)
+			}
 		}
-		times[i] = took
 	}
-	slices.Sort(times)
-	return times[n/2], nil
+	got := make([]time.Duration, len(list))
+	for i := range times {
+		slices.Sort(times[i])
+		got[i] = times[i][n/2]
+	}
+	return got, nil
 }
 
 // find is the path of a tool, in the directory of peers or in PATH; empty where
