@@ -186,7 +186,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 	fold := &foldSink{}
 	a.output.outlive()
 	display := a.display(p, a.Stdout)
-	sink := redact.Sink(p.masker, event.Tee{record, fold, display})
+	sink := event.NewQueue(redact.Sink(p.masker, event.Tee{record, fold, display}))
 	ctx, kill, stop := a.interruptible(ctx, sink, a.output.lost)
 	defer stop()
 
@@ -242,6 +242,7 @@ func (a *App) execute(ctx context.Context, p *prepared) (err error) {
 		Finish:        func(ctx context.Context) []event.Note { return finish(ctx, p, ws) },
 		Kill:          kill,
 	})
+	sink.Close()
 	if err := errors.Join(display.Close(), conversations.Close(), a.account(p, record, fold.state())); err != nil {
 		return infra(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/herd-runner/herd-runner/sandbox"
 )
 
@@ -176,11 +178,12 @@ func lookPath(name, path string) (string, error) {
 			continue // "." would run what the workspace holds
 		}
 		file := filepath.Join(dir, name)
-		st, err := os.Stat(file)
-		if err != nil || st.IsDir() {
+		// Of the kernel itself: os.Stat makes an error and more for each directory.
+		var st unix.Stat_t
+		if unix.Stat(file, &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
 			continue
 		}
-		if st.Mode()&0o111 != 0 {
+		if st.Mode&0o111 != 0 {
 			return file, nil
 		}
 		denied = file
