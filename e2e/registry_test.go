@@ -353,6 +353,6 @@ func TestRunBuilds(t *testing.T) {
 	m.run(t, dir, stepIn(missing, "")).wantCode(t, 3).wantSaid(t, "herd-runner image build --engines claude,gemini,opencode, or add --build")
 	m.env = append(m.env, "HERD_IMAGE_FROM=nowhere")
 	m.run(t, dir, stepIn(missing, ""), "--build").wantCode(t, 3).wantSaid(t, "HERD_IMAGE_FROM is nowhere")
-	m.run(t, dir, stepIn(missing, ""), "--build", "--dry-run").wantCode(t, 2).wantSaid(t, "a dry run starts nothing")
+	m.run(t, dir, stepIn(missing, ""), "--build", "--dry-run").wantCode(t, 2).wantSaid(t, "--dry-run cannot stand with --build")
 	m.run(t, dir, stepIn(agentImage, ""), "--build").wantCode(t, 0)
 }

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -133,6 +134,11 @@ func fillGit(private, gitDir, common string) error {
 	if err := os.WriteFile(filepath.Join(private, "config"), []byte(privateConfig(common)), 0o644); err != nil {
 		return err
 	}
+	// Before packed-refs, as git reads them: a ref that is packed meanwhile is in one
+	// of the two.
+	if err := copyRefs(filepath.Join(common, "refs"), filepath.Join(private, "refs")); err != nil {
+		return err
+	}
 	for _, f := range []struct{ from, name string }{{gitDir, "HEAD"}, {gitDir, "index"}, {common, "packed-refs"}, {common, "shallow"}, {common, "info/exclude"}} {
 		b, err := os.ReadFile(filepath.Join(f.from, f.name))
 		if os.IsNotExist(err) {
@@ -145,7 +151,7 @@ func fillGit(private, gitDir, common string) error {
 			return err
 		}
 	}
-	return copyRefs(filepath.Join(common, "refs"), filepath.Join(private, "refs"))
+	return nil
 }
 
 // lend gives the read-only mounts through which a box borrows from object
@@ -230,8 +236,13 @@ func privateConfig(common string) string {
 		"[user]\n\tname = herd-runner\n\temail = herd-runner@localhost\n"
 }
 
+// copyRefs copies refs while git may write some of them: what is about to be one is
+// left out, and so is what is gone when it would be read.
 func copyRefs(from, to string) error {
 	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(name, ".lock") {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -245,6 +256,9 @@ func copyRefs(from, to string) error {
 			return os.MkdirAll(target, 0o755)
 		case d.Type().IsRegular():
 			b, err := os.ReadFile(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
 			if err != nil {
 				return err
 			}

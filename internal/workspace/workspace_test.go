@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -226,6 +227,40 @@ func git(t *testing.T, dir string, args ...string) string {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
 	}
 	return string(out)
+}
+
+// Git writes a ref under the name of its lock first, and takes a directory away with
+// the last ref in it: jobs that end do so while others begin.
+func TestRefsAreWrittenWhileTheyAreCopied(t *testing.T) {
+	refs := t.TempDir()
+	tree(t, refs, map[string]string{"heads/main": "m"})
+	var over atomic.Bool
+	wrote := make(chan error, 1)
+	go func() {
+		var err error
+		dir := filepath.Join(refs, "heads/herd")
+		for name := filepath.Join(dir, "job"); err == nil && !over.Load(); {
+			err = errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(name+".lock", []byte("j"), 0o644), os.Rename(name+".lock", name), os.RemoveAll(dir))
+		}
+		wrote <- err
+	}()
+	for range 300 {
+		to := t.TempDir()
+		if err := copyRefs(refs, to); err != nil {
+			t.Error(err)
+			break
+		}
+		if _, err := os.Lstat(filepath.Join(to, "heads/main")); err != nil {
+			t.Error(err)
+		}
+		if locks, _ := filepath.Glob(filepath.Join(to, "heads/herd/*.lock")); len(locks) > 0 {
+			t.Errorf("a lock was copied: %v", locks)
+		}
+	}
+	over.Store(true)
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
 }
 
 // THREATS 15: a box's .git borrows the real objects and shares nothing else.
