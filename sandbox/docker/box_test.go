@@ -305,7 +305,7 @@ func TestKeptBoxesAreStoppedAndBounded(t *testing.T) {
 		t.Fatalf("%d are kept", len(kept))
 	}
 	for _, c := range kept {
-		if c.State != "exited" || (c.ID != ids[2] && c.ID != ids[3]) {
+		if !ended(c) || (c.ID != ids[2] && c.ID != ids[3]) {
 			t.Errorf("kept: %s %s", c.ID, c.State)
 		}
 	}

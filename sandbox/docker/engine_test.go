@@ -138,6 +138,10 @@ func labelled(t testing.TB, labels ...string) []container.Summary {
 	return list
 }
 
+// ended tells of a container that does not run any more; podman has a state of its
+// own for the moment after.
+func ended(c container.Summary) bool { return c.State == "exited" || c.State == "stopped" }
+
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)

@@ -83,7 +83,7 @@ func TestKeptBoxesHaveASession(t *testing.T) {
 		t.Errorf("%d are kept, expected two of the step and one of the other", len(kept))
 	}
 	for _, c := range kept {
-		if c.State != "exited" {
+		if !ended(c) {
 			t.Errorf("%s is %s", c.ID, c.State)
 		}
 	}
