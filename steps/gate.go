@@ -229,7 +229,7 @@ func joinLegs(legs []*legState) string {
 
 // note tells the person about something at a node's place in the file.
 func (r *run) note(n *workflow.Node, level, message string, err error) {
-	note := event.Note{Level: level, Message: message, Hint: hintOf(err), File: r.Plan.Workflow.File, Line: n.Job.Pos.Line, Column: n.Job.Pos.Column}
+	note := event.Note{Level: level, Message: message, Hint: event.HintOf(err), File: r.Plan.Workflow.File, Line: n.Job.Pos.Line, Column: n.Job.Pos.Column}
 	if n.Step != nil {
 		note.File, note.Line, note.Column = n.Step.File, n.Step.Pos.Line, n.Step.Pos.Column
 	}

@@ -93,18 +93,9 @@ func plainMessage(err error) string {
 	return err.Error()
 }
 
-// hintOf is what err says to do next; empty where it says nothing.
-func hintOf(err error) string {
-	var hinted interface{ Hint() string }
-	if errors.As(err, &hinted) {
-		return hinted.Hint()
-	}
-	return ""
-}
-
 // tellRun tells the person about the run as a whole, at the place err points at.
 func (r *run) tellRun(level, message string, err error) {
-	note := event.Note{Level: level, Message: message, Hint: hintOf(err)}
+	note := event.Note{Level: level, Message: message, Hint: event.HintOf(err)}
 	if at := placeInFile(err); at != nil {
 		note.File, note.Line, note.Column, note.Hint = r.Plan.Workflow.File, at.Pos.Line, at.Pos.Column, at.Hint
 	}

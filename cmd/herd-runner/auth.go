@@ -6,8 +6,8 @@ import (
 	"net"
 	"os"
 
+	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/gateway"
-	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/steps"
 	"github.com/herd-runner/herd-runner/workflow"
@@ -51,6 +51,6 @@ func (c *stepCheck) auth(d workflow.Docker, rt runtimes.Runtime, cfg runtimes.Co
 		return
 	}
 	if _, err := c.ownCredential(d.Auth, rt.Describe().APIsFor(cfg)); err != nil {
-		c.add(at, err, report.Hint(err))
+		c.add(at, err, event.HintOf(err))
 	}
 }

@@ -2,12 +2,11 @@ package main
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/policy"
-	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/steps"
@@ -134,7 +133,7 @@ func (c *stepCheck) run() []sandbox.Spec {
 		if err := c.canIsolate(); err != nil {
 			c.add(c.step.Workspace, err, "")
 		} else if err := errors.Join(c.authorizeWork(w), c.canPush(w.Push)); err != nil {
-			c.add(firstKey(c.step.Workspace, []string{"push"}), err, report.Hint(err))
+			c.add(firstKey(c.step.Workspace, []string{"push"}), err, event.HintOf(err))
 		}
 	}
 	if !known || host {
@@ -155,7 +154,7 @@ func (c *stepCheck) docker() (workflow.Docker, bool) {
 		return d, false
 	}
 	if d, err = c.authorize(d); err != nil {
-		c.add(c.step.Docker, err, report.Hint(err))
+		c.add(c.step.Docker, err, event.HintOf(err))
 	}
 	return d, true
 }
@@ -169,11 +168,11 @@ func (c *stepCheck) agent(d workflow.Docker) (engine string) {
 	rt, cfg, problems := checkRuntime(c.runtimes, c.step, c.eval)
 	c.problems = append(c.problems, problems...)
 	if err := c.policy.Check(policy.BaseURLDemands(cfg.BaseURL)); err != nil {
-		c.add(firstKey(c.step.Runtime, []string{"base-url"}), err, report.Hint(err))
+		c.add(firstKey(c.step.Runtime, []string{"base-url"}), err, event.HintOf(err))
 	}
 	cfg.Model, cfg.FallbackModel = c.policy.Model(cfg.Model), c.policy.Model(cfg.FallbackModel)
 	if key, err := c.modelProblem(cfg); err != nil {
-		c.add(firstKey(c.step.Runtime, []string{key}), err, report.Hint(err))
+		c.add(firstKey(c.step.Runtime, []string{key}), err, event.HintOf(err))
 	}
 	if rt != nil {
 		about := rt.Describe()
@@ -187,23 +186,6 @@ func (c *stepCheck) agent(d workflow.Docker) (engine string) {
 	}
 	c.problems = append(c.problems, checkPromptFile(c.dir, c.step, c.envOf(c.step.PromptFile))...)
 	return engine
-}
-
-// checkPromptFiles tells which prompt files of a workflow, and of all it uses, can
-// not be read. Names that hold expressions are looked at before or in the run.
-func checkPromptFiles(dir string, w *workflow.Workflow) []workflow.Problem {
-	if full, err := filepath.Abs(dir); err == nil {
-		dir = full
-	}
-	var problems []workflow.Problem
-	for _, file := range withCalled(w) {
-		for _, job := range file.Jobs {
-			for _, step := range withInner(job.Steps) {
-				problems = append(problems, checkPromptFile(dir, step, constantEnv)...)
-			}
-		}
-	}
-	return problems
 }
 
 func checkPromptFile(dir string, step *workflow.Step, env expr.Env) []workflow.Problem {

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/internal/gateway"
 	"github.com/herd-runner/herd-runner/internal/journal"
 	"github.com/herd-runner/herd-runner/internal/policy"
-	"github.com/herd-runner/herd-runner/internal/report"
 	"github.com/herd-runner/herd-runner/internal/workspace"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
@@ -194,7 +194,7 @@ func (p *prepared) boxProblem(step *workflow.Step, err error) workflow.Problem {
 		key = "user"
 	}
 	check := stepCheck{prepared: p, step: step}
-	check.add(firstKey(step.Docker, []string{key}), err, report.Hint(err))
+	check.add(firstKey(step.Docker, []string{key}), err, event.HintOf(err))
 	problem := check.problems[0]
 	problem.Rule = "box"
 	return problem

@@ -459,7 +459,9 @@ func appendFile(name, text string) error {
 func (a *App) incomplete(ended, why error) error {
 	var exit *exitError
 	switch {
-	case !errors.As(ended, &exit) || exit.err == nil && exit.code != exitCancelled:
+	case !errors.As(ended, &exit):
+		return infra(errors.Join(ended, why))
+	case exit.err == nil && exit.code != exitCancelled:
 		return infra(why)
 	case exit.err != nil:
 		return &exitError{exit.code, errors.Join(exit.err, why)}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/herd-runner/herd-runner/internal/report"
+	"github.com/herd-runner/herd-runner/internal/event"
 	"github.com/herd-runner/herd-runner/runtimes"
 	"github.com/herd-runner/herd-runner/sandbox"
 	"github.com/herd-runner/herd-runner/steps"
@@ -14,10 +14,10 @@ import (
 	"github.com/herd-runner/herd-runner/workflow/expr"
 )
 
-// checkRuntimes tells what the agent steps of a file, and of all it uses, ask
-// of runtimes that these can not do. Blocks that hold expressions are looked at
-// before or in the run.
-func checkRuntimes(w *workflow.Workflow) ([]workflow.Problem, error) {
+// checkAgents tells what the agent steps of a file, and of all it uses, ask of
+// runtimes that these can not do, and which of their prompt files can not be read.
+// What holds expressions is looked at before or in the run. dir is absolute.
+func checkAgents(dir string, w *workflow.Workflow) ([]workflow.Problem, error) {
 	factory, err := newFactory()
 	if err != nil {
 		return nil, err
@@ -28,6 +28,7 @@ func checkRuntimes(w *workflow.Workflow) ([]workflow.Problem, error) {
 	for _, file := range files {
 		for _, job := range file.Jobs {
 			for _, step := range withInner(job.Steps) {
+				problems = append(problems, checkPromptFile(dir, step, constantEnv)...)
 				switch {
 				case isAuto(step):
 					problems = append(problems, chooser.noteAuto(step)...)
@@ -94,7 +95,7 @@ func checkRuntime(factory *runtimes.Factory, step *workflow.Step, eval workflow.
 	}
 	rt, err := factory.Pick(cfg)
 	if err != nil {
-		return nil, cfg, append(problems, problemAt(step, firstKey(step.Runtime, []string{"engine", "type"}), err, report.Hint(err)))
+		return nil, cfg, append(problems, problemAt(step, firstKey(step.Runtime, []string{"engine", "type"}), err, event.HintOf(err)))
 	}
 	hint := ""
 	if err = runtimes.Check(rt, cfg); err != nil {
@@ -109,7 +110,7 @@ func checkRuntime(factory *runtimes.Factory, step *workflow.Step, eval workflow.
 			problems = append(problems, problemAt(step, entryOf(firstKey(step.Runtime, p.Keys), p.Entry), errors.New(p.Text), hint))
 		}
 	case err != nil:
-		problems = append(problems, problemAt(step, step.Runtime, err, report.Hint(err)))
+		problems = append(problems, problemAt(step, step.Runtime, err, event.HintOf(err)))
 	}
 	return rt, cfg, problems
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,10 @@ func (a *App) validateCommand() *cobra.Command {
 			if format != "text" && format != "json" && format != "github" {
 				return problem("--format %q: expected text, json or github", format)
 			}
+			project, err := filepath.Abs(dir)
+			if err != nil {
+				return problem("-C: %w", err)
+			}
 			bad := false
 			var all []workflow.Problem
 			for _, file := range files {
@@ -29,11 +34,11 @@ func (a *App) validateCommand() *cobra.Command {
 				if action, found := workflow.LoadAction(file, w.Src, projectFile(dir)); action != nil {
 					w, problems = action, found
 				}
-				lacking, err := checkRuntimes(w)
+				lacking, err := checkAgents(project, w)
 				if err != nil {
 					return infra(err)
 				}
-				problems = append(append(problems, lacking...), checkPromptFiles(dir, w)...)
+				problems = append(problems, lacking...)
 				bad = bad || workflow.HasErrors(problems)
 				switch {
 				case format == "json":

@@ -226,7 +226,7 @@ func (v *verified) collect() []workflow.Problem {
 					continue
 				}
 				if d, err = v.authorize(d); err != nil {
-					check.add(step.Docker, err, report.Hint(err))
+					check.add(step.Docker, err, event.HintOf(err))
 					problems = append(problems, check.problems...)
 					continue
 				}

@@ -1,9 +1,10 @@
 package report
 
 import (
-	"errors"
 	"io"
 	"strings"
+
+	"github.com/herd-runner/herd-runner/internal/event"
 )
 
 const errorLines = 20
@@ -26,19 +27,10 @@ func Error(w io.Writer, err error, color bool) {
 	if more > 0 {
 		b.WriteString("  … and " + plural(more, "more line") + "\n")
 	}
-	if hint := Hint(err); hint != "" {
+	if hint := event.HintOf(err); hint != "" {
 		hints, _ := textLines(hint, errorLines)
 		b.WriteString(p.with(cyan, "hint: ") + strings.Join(hints, "\n      ") + "\n")
 	}
 	// There is nowhere left to say that this could not be written.
 	_, _ = io.WriteString(w, b.String())
-}
-
-// Hint is what err says to do next; empty where it says nothing.
-func Hint(err error) string {
-	var hinted interface{ Hint() string }
-	if errors.As(err, &hinted) && hinted.Hint() != "" {
-		return hinted.Hint()
-	}
-	return ""
 }
